@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import inf, isfinite, log
 from typing import Any
 
@@ -16,10 +17,12 @@ import numpy as np
 from zlayout.advisor.model import Bools, Choice, Costs, Study, TableQuery, Use
 from zlayout.errors import Diagnostic
 from zlayout.message_text import first_of, json_text, plural
+from zlayout.predicate.model import conjunction
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable, share
 from zlayout.spec.model import Layout, cut_texts
 from zlayout.spec.yaml import dump
+from zlayout.table.partition import PartitionField
 
 # A query counts as faster or slower if the bytes that it reads change by more than this factor.
 MIN_FACTOR = 1.05
@@ -80,7 +83,9 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
 def query_text(query: TableQuery) -> str:
     """Return the SQL of a query in one line, or its conditions on the table if the SQL is not known."""
     text = " ".join(query.query.text.split())
-    return text or "WHERE " + "; ".join(map(to_sql, query.predicates))
+    scans = zip_longest(query.predicates, query.of_partitions)
+    conditions = (conjunction(part for part in scan if part is not None) for scan in scans)
+    return text or "WHERE " + "; ".join(to_sql(condition) for condition in conditions if condition is not None)
 
 
 def shorten(text: str, length: int) -> str:
@@ -117,7 +122,8 @@ def verdict(study: Study) -> str:
     if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
         part = f"{share(declared.costs.mean_bytes / now)} of the bytes read now"
         return f"No layout is better than the declared one, which reads {part} after it is applied."
-    sentence = f"{shown.layout.curve} over {_names(shown)} reads {share(then / now)} of the bytes read now"
+    partitions = f" in partitions by {_fields(shown)}" if shown.partition_by else ""
+    sentence = f"{shown.layout.curve} over {_names(shown)}{partitions} reads {share(then / now)} of the bytes read now"
     if (whole := whole_workload(study, shown.costs)) is None:
         return f"{sentence}."
     return f"{sentence} by the queries that are simulated, and {share(whole)} if the other queries read every file."
@@ -128,22 +134,27 @@ def _names(choice: Choice) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def _fields(choice: Choice) -> str:
+    return ", ".join(map(str, choice.partition_by or ()))
+
+
 def zorder_block(choice: Choice) -> str:
     """Return a layout as YAML for a layout spec, with the engine, because the spec may declare another one."""
     style = False if choice.layout.cuts else None  # a list of cuts has a line for each
-    return _block(choice.layout, engine=True, default_flow_style=style, width=110)
+    return _block(choice.layout, choice.partition_by, engine=True, default_flow_style=style, width=110)
 
 
 def zorder_line(layout: Layout) -> str:
     """Return the columns, the curve and the cuts of a layout as YAML for a layout spec, on one line."""
-    return _block(layout, engine=False, default_flow_style=True, width=10**6).strip()[1:-1]
+    return _block(layout, None, engine=False, default_flow_style=True, width=10**6).strip()[1:-1]
 
 
-def _block(layout: Layout, *, engine: bool, **style: Any) -> str:
+def _block(layout: Layout, fields: tuple[PartitionField, ...] | None, *, engine: bool, **style: Any) -> str:
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
     body: dict[str, Any] = {"zorder": {"columns": columns, "curve": layout.curve}}
     body["zorder"] |= {"cuts": cut_texts(layout.cuts)} if layout.cuts else {}
     body |= {"engine": layout.engine} if engine else {}
+    body = {"partition_by": [str(field) for field in fields], **body} if fields else body
     text = dump(body, **style)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
         text = dump(body, allow_unicode=False, **style)  # with escapes for unprintable characters
@@ -338,6 +349,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {
         "columns": [{"name": c.name, "weight": c.weight} for c in choice.layout.columns],
         "curve": choice.layout.curve,
+        **({"partition_by": [str(field) for field in choice.partition_by]} if choice.partition_by else {}),
         **({"cuts": cut_texts(choice.layout.cuts)} if choice.layout.cuts else {}),
         "files": choice.files,
         **_costs(choice.costs),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
@@ -46,10 +47,13 @@ from zlayout.predicate.prune import may_match
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.location import canonical
 from zlayout.table.metrics import layout_metrics
+from zlayout.table.partition import Partition
 from zlayout.table.state import Column, ColumnBounds, FileTable, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 # The part of a workload that concerns one table: the predicates of its queries, and the columns in them.
+
+EVERY_ROW = And(())  # the predicate of a scan that has only a condition on partitions
 
 
 def is_named(written: str, table: TableName, location: str = "") -> bool:
@@ -81,12 +85,15 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
     found, unknown = [], list[Query]()
     known_columns = {c.name.lower(): c for c in state.columns}
     for query, own in scans.items():
-        predicates = []
+        predicates = list[Predicate]()
+        of_partitions = list[Predicate | None]()
         for scan in own:
-            if scan.predicate is None:  # The scan has no condition that can be used.
+            if scan.predicate is None and scan.of_partitions is None:  # no condition that can be used
                 continue
-            predicate, left = usable(scan.predicate, known_columns)
-            predicates += [] if predicate is None else [predicate]
+            predicate, left = (None, []) if scan.predicate is None else usable(scan.predicate, known_columns)
+            if predicate is not None or scan.of_partitions is not None:
+                predicates.append(EVERY_ROW if predicate is None else predicate)
+                of_partitions.append(scan.of_partitions)
             unused += [
                 Unused(query, to_sql(leaf)[:MAX_TEXT], reason, frozenset((scan.table,))) for leaf, reason in left
             ]
@@ -95,7 +102,7 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
         if query in doubtful and len(predicates) < len(own):
             unknown.append(query)
         if predicates:
-            found.append(TableQuery(query, tuple(predicates)))
+            found.append(TableQuery(query, tuple(predicates), (), tuple(of_partitions) if any(of_partitions) else ()))
     unread = dict.fromkeys((q for q in workload.unread if _mentions(q.text, table)), Use.UNREAD)
     unused += [u for u in workload.unused if u.query in unread]
     coverage = Coverage.of(uses | unread)
@@ -160,22 +167,31 @@ def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
 
 def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[TableQuery, ...]:
     """Prune the partitions of a table for each query, by their partition values and by the bounds of their files."""
-    dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
-    partitions = known(state.files.partitions, dates)
     files = state.files
+    by_values = _by_values(files.partitions, {c.name: c.type for c in state.columns})
 
     def possible(predicate: Predicate) -> Bools:
-        by_value = np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+        by_value = by_values(predicate)
         opened = may_match(predicate, files.bounds, files.rows)
         return by_value & (np.bincount(files.partition[opened], minlength=len(by_value)) > 0)
 
     # Equal predicates become one object, so that `costs` evaluates them once.
     one = {predicate: predicate for query in queries for predicate in query.predicates}
     found = {predicate: possible(predicate) for predicate in one}
-    return tuple(
-        replace(q, predicates=tuple(one[p] for p in q.predicates), partitions=tuple(found[p] for p in q.predicates))
-        for q in queries
-    )
+    limits = {limit: by_values(limit) for query in queries for limit in query.of_partitions if limit is not None}
+
+    def limited(query: TableQuery) -> tuple[Bools, ...]:
+        each = [found[p] for p in query.predicates]
+        pairs = zip_longest(each, query.of_partitions)
+        return tuple(rows if limit is None else rows & limits[limit] for rows, limit in pairs)
+
+    return tuple(replace(q, predicates=tuple(one[p] for p in q.predicates), partitions=limited(q)) for q in queries)
+
+
+def _by_values(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) -> Callable[[Predicate], Bools]:
+    """Return a function that returns which partitions may match a predicate by their partition values."""
+    facts = known(partitions, frozenset(name for name, type_ in types.items() if pa.types.is_date(type_)))
+    return lambda predicate: np.array([answer is not False for answer in answers(predicate, facts)], bool)
 
 
 def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
@@ -183,7 +199,8 @@ def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}
     for query in queries:
-        for name in sorted(frozenset().union(*(columns(p) for p in query.predicates))):
+        conditions = (*query.predicates, *(limit for limit in query.of_partitions if limit is not None))
+        for name in sorted(frozenset().union(*map(columns, conditions))):
             shares[name] = shares.get(name, 0.0) + query.weight / total
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
@@ -225,12 +242,16 @@ def costs(queries: Sequence[TableQuery], files: FileTable, *, sampled: bool = Fa
             the table does not have at present may have matching rows.
     """
     known: dict[int, Bools] = {}  # by the identity of the predicate, because a hash takes as long as pruning
+    present = min((len(rows) for query in queries for rows in query.partitions), default=len(files.partitions))
+    by_values = _by_values(files.partitions[present:], {name: of.lower.type for name, of in files.bounds.items()})
+    limits: dict[Predicate | None, Bools] = {None: np.ones(max(len(files.partitions) - present, 0), bool)}
 
-    def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
+    def of_scan(predicate: Predicate, partitions: Bools, limit: Predicate | None) -> tuple[float, float]:
         if id(predicate) not in known:
             known[id(predicate)] = may_match(predicate, files.bounds, files.rows)
-        new = max(len(files.partitions) - len(partitions), 0)
-        within = np.concatenate((partitions, np.ones(new, bool)))[files.partition]
+        if limit is not None and limit not in limits:
+            limits[limit] = by_values(limit)
+        within = np.concatenate((partitions, limits[limit]))[files.partition]
         hit = known[id(predicate)] & within
         if sampled and not hit.any() and within.any():
             return 1.0, files.bytes[within].mean()
@@ -253,8 +274,10 @@ def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
     rows = np.maximum(np.bincount(group, minlength=count), 1)
     size = drawn.rewrite.of_groups(drawn.rewrite.files.live_bytes) / np.maximum(targets, 1)
 
-    def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
+    def of_scan(predicate: Predicate, partitions: Bools, limit: Predicate | None) -> tuple[float, float]:
         match = may_match(predicate, bounds, ones) & partitions[group]
+        if limit is not None:
+            match &= may_match(limit, bounds, ones)
         share = np.bincount(group[match], minlength=count) / rows
         files = np.where(share > 0, np.clip(share * targets, 1.0, targets), 0.0)
         if not files.any() and partitions.any():
@@ -264,10 +287,12 @@ def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
     return _summed(queries, of_scan)
 
 
-def _summed(queries: Sequence[TableQuery], of_scan: Callable[[Predicate, Bools], tuple[float, float]]) -> Costs:
-    """Return the cost of each query. of_scan: returns the files and bytes of a scan by predicate and bool[P]."""
+def _summed(
+    queries: Sequence[TableQuery], of_scan: Callable[[Predicate, Bools, Predicate | None], tuple[float, float]]
+) -> Costs:
+    """Return the cost of each query. of_scan: returns the files and bytes of a scan, see `TableQuery.scans`."""
     opened = np.zeros((len(queries), 2))
     for number, query in enumerate(queries):
-        for scan in zip(query.predicates, query.partitions, strict=True):
+        for scan in query.scans:
             opened[number] += of_scan(*scan)
     return Costs(opened[:, 0], opened[:, 1], np.array([q.weight for q in queries]))

@@ -27,6 +27,7 @@ from zlayout.predicate.model import (
     Keys,
     Leaf,
     Like,
+    Not,
     Or,
     Predicate,
     Reason,
@@ -117,6 +118,7 @@ def with_joins(
     max_ranges: int = MAX_RANGES,
     certain: Container[str] = (),
     max_rows: int = 0,
+    by_partitions: Container[str] | None = None,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -130,6 +132,8 @@ def with_joins(
         max_ranges: The largest number of ranges of keys in one condition.
         certain: The names of other tables that mean the same table with any namespace.
         max_rows: Up to this number of matching rows of the other table, each of their integer keys is a range.
+        by_partitions: The columns of partitions, in lower case, if the engine skips only partitions; None if it skips
+            files. The conditions then become `Scan.of_partitions`, and those on other columns are unused.
     """
     own = {c.name.lower(): c for c in state.columns}
     of_table = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
@@ -149,6 +153,8 @@ def with_joins(
             subqueries |= {(scan.query, leaf.text) for leaf in leaves(predicate) if isinstance(leaf, InKeys)}
             try:
                 _require_same_schema(scan.table, predicate, certain)
+                if by_partitions is not None:
+                    _require_partition_pruning(predicate, by_partitions)
                 made = evaluation.on_columns(predicate, own)
             except NotEvaluatedError as error:
                 tables = frozenset((scan.table,))
@@ -158,8 +164,11 @@ def with_joins(
             for leaf in leaves(predicate):
                 if isinstance(leaf, InKeys):
                     used.append(Through(scan.query, leaf.column, leaf.sets[0].table, evaluation.kept(leaf)))
-        whole = conjunction(([] if scan.predicate is None else [scan.predicate]) + found)
-        scans.append(replace(scan, predicate=whole, through=()))
+        if by_partitions is None:
+            whole = conjunction(([] if scan.predicate is None else [scan.predicate]) + found)
+            scans.append(replace(scan, predicate=whole, through=()))
+        else:
+            scans.append(replace(scan, through=(), of_partitions=conjunction(found)))
 
     def is_replaced(note: Unused) -> bool:
         if note.tables is None or not all(is_named(name, table, state.location) for name in note.tables):
@@ -180,6 +189,35 @@ def _require_same_schema(table: str, predicate: Predicate, certain: Container[st
                 raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
             if keys.predicate is not None:
                 _require_same_schema(table, keys.predicate, certain)
+
+
+def _require_partition_pruning(predicate: Predicate, columns_of_partitions: Container[str]) -> None:
+    """Raise NotEvaluatedError unless Spark skips partitions by the join from which the predicate follows.
+
+    Spark does so by a join with a table that has a selective condition of its own, and if its key is the column of a
+    partition field.
+    """
+    for leaf in leaves(predicate):
+        if not isinstance(leaf, InKeys) or leaf.is_scalar or len(leaf.sets) > 1:
+            raise NotEvaluatedError(Reason.JOIN_FILTER)
+        condition = leaf.sets[0].predicate
+        if leaf.column.lower() not in columns_of_partitions or condition is None or not _is_selective(condition):
+            raise NotEvaluatedError(Reason.JOIN_FILTER)
+        if any(isinstance(one, InKeys) for one in leaves(condition)):  # the table is joined to others first
+            raise NotEvaluatedError(Reason.JOIN_FILTER)
+
+
+def _is_selective(condition: Predicate) -> bool:
+    """Return whether Spark takes a condition on a joined table for a selective one (`isLikelySelective`)."""
+    match condition:
+        case And(operands):
+            return any(map(_is_selective, operands))
+        case Or(operands):
+            return all(map(_is_selective, operands))
+        case Not(operand):
+            return _is_selective(operand)
+        case _:
+            return isinstance(condition, Compare | In | Like)
 
 
 @dataclass(slots=True)

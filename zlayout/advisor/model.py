@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.predicate.model import Predicate
 from zlayout.spec.model import Layout
+from zlayout.table.partition import PartitionField
 from zlayout.workload.model import Inverted, Query, Unused
 
 Float64 = NDArray[np.float64]
@@ -26,11 +28,19 @@ class TableQuery:
     Attributes:
         partitions: bool[P] for each predicate, whether the present files of a partition may have matching rows; empty
             before `in_partitions`.
+        of_partitions: For each predicate a condition by which the engine skips only whole partitions, or None; empty if
+            there is none.
     """
 
     query: Query
     predicates: tuple[Predicate, ...]
     partitions: tuple[Bools, ...] = ()
+    of_partitions: tuple[Predicate | None, ...] = ()
+
+    @property
+    def scans(self) -> Iterator[tuple[Predicate, Bools, Predicate | None]]:
+        """The predicate of each scan, with its partitions and its condition on partitions."""
+        yield from zip(self.predicates, self.partitions, self.of_partitions or repeat(None), strict=False)
 
     @property
     def location(self) -> str:
@@ -142,18 +152,21 @@ class Choice:
         files: The number of files of the whole table in this layout.
         costs: The cost of each query.
         touched: touched(c) of each z-order column.
+        partition_by: The partitioning; None if it is that of the table.
     """
 
     layout: Layout
     files: int
     costs: Costs
     touched: Mapping[str, float]
+    partition_by: tuple[PartitionField, ...] | None = None
 
     @property
     def title(self) -> str:
-        """The curve, and the columns with weights other than 1."""
+        """The curve, the columns with weights other than 1, and the partitioning if it is another one."""
         names = (c.name if c.weight == 1 else f"{c.name} ({c.weight:g})" for c in self.layout.columns)
-        return f"{self.layout.curve}: {', '.join(names)}"
+        partitions = f", in partitions by {', '.join(map(str, self.partition_by))}" if self.partition_by else ""
+        return f"{self.layout.curve}: {', '.join(names)}{partitions}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,13 @@ from zlayout.advisor.model import (
     TableWorkload,
     Use,
 )
+from zlayout.advisor.partitioning import Partitioned, note_on_partitions, search_partitions
 from zlayout.curve.tree import Ranked
 from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
 from zlayout.planner.simulation import MAX_ROWS, MAX_ROWS_PER_FILE, Drawn, Rewrite, draw, draws_of
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.spec.model import CURVES, Layout, ZorderColumn
+from zlayout.table.partition import PartitionField
 from zlayout.table.state import Int64, TableState
 from zlayout.workload.model import Workload
 
@@ -334,6 +336,7 @@ class Question:
         curve: The curve of the layouts that the search tries; None for all curves.
         seconds: The time limit for searching and measuring.
         cuts: Whether to search for the cuts of curve `workload` too.
+        partitions: The partition fields to try; the table has no partitions then.
     """
 
     layouts: tuple[Layout, ...]
@@ -343,6 +346,7 @@ class Question:
     curve: str | None = None
     seconds: float = 60.0
     cuts: bool = False
+    partitions: tuple[PartitionField, ...] = ()
 
 
 def study(
@@ -374,6 +378,10 @@ def study(
         search, found, notes = _search(draws, queries, shares, question, started, on_progress)
         choices, steps, interrupted = [*choices, *found], search.steps, search.interrupted
         tried += len(search.known)
+    if question.partitions and choices:
+        partitioned = _partitioned(choices, declared, draws, queries, question, started)
+        if partitioned is not None and partitioned.is_better:
+            choices, notes = [*choices, partitioned.choice], (*notes, note_on_partitions(partitioned))
     now = costs(queries, state.files)
     lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
@@ -442,6 +450,23 @@ def _search(
     search.steps = [measured.get(s.layout) or measure([few], s.layout, queries) for s in search.steps]
     search.interrupted |= not measured.keys() >= set(finals)
     return search, choices, notes
+
+
+def _partitioned(
+    choices: Sequence[Choice],
+    declared: Choice | None,
+    draws: Sequence[Drawn],
+    queries: tuple[TableQuery, ...],
+    question: Question,
+    started: float,
+) -> Partitioned | None:
+    """Search for a partitioning of the best layout without partitions."""
+    simulated = sorted([*choices, *([declared] if declared else [])], key=_cost)
+    few = partial(_with_fewer_rows, rows=CUT_ROWS)
+    limit = started + question.seconds
+    return search_partitions(
+        question.partitions, [one.layout for one in simulated], draws[0].rewrite, queries, few, limit
+    )
 
 
 def _with_fewer_rows(rewrite: Rewrite, rows: int) -> Drawn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from zlayout.table.state import (
     Column,
     ColumnBounds,
     FileTable,
+    Partition,
     PartitionField,
     TableState,
     counts,
@@ -42,6 +44,8 @@ MAX_ROWS = 400_000
 MAX_PARTS = 1000
 # The number of simulations with different rows of the sample. Their mean is the prediction.
 DRAWS = 3
+# The id of the partition spec of partitions that the table does not have yet.
+NEW_SPEC_ID = -1
 # To estimate the error of the forecast, it is repeated without each of FOLDS parts of the row groups.
 FOLDS = 4
 
@@ -161,11 +165,24 @@ class Outputs:
         own = ((n, p.values) for n, p in enumerate(files.partitions) if p.fields == fields)
         self._numbers = {tuple(values[i] for i in filled): n for n, values in own}
         self._others = max(len(files.partitions), 1) - len(self._numbers)
+        self._filled = filled
 
     @property
     def count(self) -> int:
         """The number of partitions of the table and of new ones."""
         return self._others + len(self._numbers)
+
+    @property
+    def new(self) -> tuple[Partition, ...]:
+        """The new partitions, in the order of their numbers."""
+
+        def whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
+            known = dict(zip(self._filled, key, strict=True))
+            return tuple(known.get(at) for at in range(len(self._fields)))
+
+        first = max(len(self._files.partitions), 1)
+        keys = (key for key, number in self._numbers.items() if number >= first)  # in the order of insertion
+        return tuple(Partition(NEW_SPEC_ID, self._fields, whole(key)) for key in keys)
 
     def partition_of(self, sample: KeySample, rows: Index) -> Index:
         """Return the partition of each sampled row after the rewrite, int64[n].
@@ -220,7 +237,8 @@ class Drawn:
             files. If not, the intervals are extended, see `simulated_bounds`.
         unknown: int64, the groups without drawn rows, also those after the limit on parts.
         of_sample: int64, the partition of each row of the sample after the rewrite; -1 for rows that stay.
-        partitions: The number of partitions after the rewrite. Those of the table keep their numbers.
+        new_partitions: The partitions that the table does not have now, in the order of their numbers, which follow
+            those of its partitions. The values of buckets are not Iceberg's.
         keys: The values of the drawn rows, by column.
         ranked: Each column as ordinals.
         in_parts: Each column as ordinals in the order of part and value, and int64[K + 1], the first one of each part.
@@ -236,13 +254,18 @@ class Drawn:
     whole: Bools
     unknown: Index
     of_sample: Index
-    partitions: int
+    new_partitions: tuple[Partition, ...]
     keys: Mapping[str, pa.Array]
     ranked: Mapping[str, Ranked]
     in_parts: Mapping[str, tuple[Ranked, Index]]
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions after the rewrite. Those of the table keep their numbers."""
+        return max(len(self.rewrite.files.partitions), 1) + len(self.new_partitions)
 
     @property
     def group(self) -> Index:
@@ -318,7 +341,7 @@ def draw(
         whole=whole_of.astype(bool),
         unknown=np.array([*unknown], np.int64),
         of_sample=of_sample,
-        partitions=outputs.count,
+        new_partitions=outputs.new,
         keys=keys,
         ranked=ranked,
         in_parts={name: _in_parts(found, part, len(lengths)) for name, found in ranked.items()},
@@ -370,7 +393,7 @@ def resample(weights: Floats, limit: int, offset: float) -> Index:
 def new_files(drawn: Drawn, layout: Layout) -> FileTable:
     """Return the files that a rewrite writes of the drawn rows in a layout, with only what metrics need.
 
-    Files of parts without rows have no bounds. Partition values in the result are not meaningful.
+    Files of parts without rows have no bounds.
     """
     place, count = np.zeros(len(drawn), np.int64), 0
     files: list[int] = []
@@ -409,7 +432,7 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
         shared_deletes=np.zeros(count, bool),
         bytes=np.rint(share * drawn.size[part_of]).astype(np.int64),
         partition=drawn.partition[part_of].astype(np.int32),
-        partitions=(*others, *others[:1] * (drawn.partitions - len(others))),
+        partitions=(*others, *drawn.new_partitions),
         layout=np.full(count, -1, np.int32),
         layouts=(),
         group=np.full(count, -1, np.int32),

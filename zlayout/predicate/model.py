@@ -91,11 +91,13 @@ class InKeys:
     Attributes:
         sets: The sets of keys, of which one contains the value.
         text: The condition of the query as SQL.
+        is_scalar: Whether the condition is `=` with a subquery, which is no join.
     """
 
     column: str
     sets: tuple[Keys, ...]
     text: str = ""
+    is_scalar: bool = False
 
 
 @dataclass(frozen=True, slots=True)

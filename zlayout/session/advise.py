@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlayout.advisor.costs import in_partitions
-from zlayout.advisor.joins import through_texts
+from zlayout.advisor.joins import Through, through_texts
 from zlayout.advisor.model import Study
+from zlayout.advisor.partitioning import MAX_SOURCES, partition_keys
 from zlayout.advisor.query_costs import declared_layout, fitting, queried_columns, rewrite_of_table, searched
 from zlayout.advisor.study import Progress, Question, study, with_workload
 from zlayout.errors import Location, SpecError
+from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.message_text import first_of
 from zlayout.planner.sampled import columns_of_moves
@@ -26,8 +28,10 @@ from zlayout.session.project import known_table, layout_of, load_project, requir
 from zlayout.session.rules import layout_of_table
 from zlayout.session.workloads import column_names, on_table_of, sources_of
 from zlayout.spark.session import SparkRuntime, runtime_for
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
+from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import read_workload
@@ -146,12 +150,13 @@ def make_study(
     given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
     known = {name.name: column_names(schema)}
     read = read_workload(sources, known)
-    through: tuple[str, ...] = ()
-    if project.key_skipping:
-        others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
-        backends = {**others, name.catalog: backend}
-        read, used = read_joined(read, sources, known, name, schema, backends, project)
-        through = through_texts(used)
+    is_free = project.key_skipping.partitions and options.search and _may_be_partitioned(spec, schema)
+    others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
+    backends = {**others, name.catalog: backend}
+    candidates = [c.name for c in schema.columns if is_free and partition_keys(c, transforms=False)]
+    read, used = read_joined(read, sources, known, name, schema, backends, project, candidates)
+    through = through_texts(used)
+    partitions = _partition_keys(used, schema, backend) if is_free else ()
     on_table = on_table_of(read, name, schema)
     layouts = (*given, declared) if declared else given
     columns = queried_columns([c.name for layout in layouts for c in layout.columns], on_table.queries, schema)
@@ -172,12 +177,32 @@ def make_study(
         hint = "use a larger --sample-rows, or another --seed"
         raise SpecError.of("ZL075", f"the sample of {name} is empty", hint=hint)
     cuts = options.search and curve is None and base.engine == "zlayout"
-    question = Question(given, declared, base, options.search, curve, options.time_limit, cuts)
+    question = Question(given, declared, base, options.search, curve, options.time_limit, cuts, partitions)
     rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     if through:
-        notes = (*notes, f"Conditions on other tables are used through joins: {first_of(through, MAX_THROUGH_SHOWN)}.")
+        of = "partitions" if project.key_skipping.partitions else "files"
+        joined = first_of(through, MAX_THROUGH_SHOWN)
+        notes = (*notes, f"Conditions on other tables are used through joins, to skip {of}: {joined}.")
     return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
+
+
+def _may_be_partitioned(spec: LayoutSpec, state: TableState) -> bool:
+    """Return whether `advise` may give the table a partitioning, which it has not."""
+    has_partitions = any(p.fields for p in state.files.partitions) or state.partition_fields or spec.partition_by
+    return not has_partitions and not state.clustering and spec.layout.engine == "zlayout" and spec.where is None
+
+
+def _partition_keys(used: Sequence[Through], state: TableState, backend: Backend) -> tuple[PartitionField, ...]:
+    """Return the partition fields to try, of the columns that most queries join."""
+    weights: dict[str, float] = {}
+    for one in used:
+        weights[one.column] = weights.get(one.column, 0.0) + one.query.weight
+    known = {column.name.lower(): column for column in state.columns}
+    transforms = FORMATS[state.format].partition_transforms
+    sources = [known[name.lower()] for name in sorted(weights, key=lambda name: (-weights[name], name))][:MAX_SOURCES]
+    found = (field for column in sources for field in partition_keys(column, transforms=transforms))
+    return tuple(field for field in found if not backend.partition_diagnostics((field,), state))
 
 
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
@@ -207,14 +232,15 @@ def write_advice(project: Project, found: Study) -> Path | None:
             link is kept, and the file in the project to which it leads is changed.
     """
     spec = own_layout(project, found.table)
-    if found.best is None or found.best.layout == spec.layout:
+    if found.best is None or (found.best.layout == spec.layout and found.best.partition_by is None):
         return None
     path, wanted = Path(spec.location.path), found.best.layout
+    partition_by = found.best.partition_by
     target = Path(os.path.realpath(path))  # in the project: other links are refused when it is loaded
     try:
         before = target.read_bytes().decode("utf-8")
-        write_atomically(target, with_layout(before, spec.layout, wanted))
-        if _declared(project, found.table) == wanted:
+        write_atomically(target, with_layout(before, spec.layout, wanted, partition_by))
+        if _declared(project, found.table) == (wanted, spec.partition_by if partition_by is None else partition_by):
             return path
         write_atomically(target, before)
         reason = "with the change, it would not declare the recommended layout"
@@ -227,6 +253,7 @@ def write_advice(project: Project, found: Study) -> Path | None:
 
 def _declared(project: Project, table: str) -> object:
     try:
-        return own_layout(load_project(project.root), table).layout
+        spec = own_layout(load_project(project.root), table)
+        return spec.layout, spec.partition_by
     except SpecError:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from zlayout.advisor.costs import is_named
-from zlayout.advisor.joins import NotEvaluatedError, Rows, Through, with_joins
+from zlayout.advisor.joins import MAX_RANGES, NotEvaluatedError, Rows, Through, with_joins
 from zlayout.errors import SpecError, TableError, first_line
 from zlayout.formats.base import Backend
 from zlayout.message_text import quote_value
+from zlayout.predicate.model import columns
 from zlayout.reading import open_file
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read, read_table
 from zlayout.session.sampling import SEED
@@ -31,6 +32,7 @@ from zlayout.sql_text import path_of
 from zlayout.table.location import canonical
 from zlayout.table.state import Column, TableState
 from zlayout.workload import Workload, read_workload
+from zlayout.workload.model import Scan
 from zlayout.workload.queries import FURTHER
 
 # The limits on what is read of one other table, and on the number of these tables.
@@ -51,6 +53,7 @@ def read_joined(
     state: TableState,
     backends: Mapping[str, Backend],
     project: Project,
+    candidates: Iterable[str] = (),
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return a workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -62,20 +65,35 @@ def read_joined(
         table, state: The table.
         backends: By the name of the catalog.
         project: The project, with the engine of the queries and the exports.
+        candidates: The columns by which the table may be partitioned, besides those by which it is.
 
     Raises:
         SpecError: As `read_workload`; ZL098, an export that the queries need cannot be read.
     """
     skipping = project.key_skipping
-    if skipping is None or len(state.files) < skipping.min_files or state.files.bytes.sum() < skipping.min_bytes:
+    if len(state.files) < skipping.min_files or state.files.bytes.sum() < skipping.min_bytes:
         return workload, ()
-    queries = {scan.query for scan in workload.scans if is_named(scan.table, table, state.location)}
+    columns_of_partitions = {field.source for field in state.partition_fields if field.transform != "void"}
+    by_partitions = {name.lower() for name in (*columns_of_partitions, *candidates)} if skipping.partitions else None
+    own = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
+    queries = {scan.query for scan in own if by_partitions is None or _may_join_by(by_partitions, scan)}
+    if not queries:
+        return workload, ()
     names = dict.fromkeys(s.table for s in workload.scans if s.query in queries)
+    unread = project.exports if by_partitions is not None else ()  # see `OtherTables.rows`
     others = OtherTables(table, backends, project)
-    columns = others.columns(name for name in names if not is_named(name, table, state.location))
-    if columns:
-        workload = read_workload(sources, {**columns, **known})
-    return with_joins(workload, table, state, others.rows, 1, project.exports, skipping.rows)
+    of_others = others.columns(n for n in names if n not in unread and not is_named(n, table, state.location))
+    if of_others:
+        workload = read_workload(sources, {**of_others, **known})
+    ranges = 1 if by_partitions is None else MAX_RANGES
+    return with_joins(workload, table, state, others.rows, ranges, project.exports, skipping.rows, by_partitions)
+
+
+def _may_join_by(names: Collection[str], scan: Scan) -> bool:
+    """Return whether a query may join a table by one of these columns, so that other tables must be read to know."""
+    text = scan.query.text.lower()
+    known = (name.lower() for predicate in scan.through for name in columns(predicate))
+    return any(name in names for name in known) or "natural" in text or any(name in text for name in names)
 
 
 @dataclass(slots=True)
@@ -118,7 +136,12 @@ class OtherTables:
             NotEvaluatedError: A table of a catalog cannot be used.
             SpecError: ZL098, an export cannot be read.
         """
+        limit = self.project.key_skipping.max_bytes
         if name in self.project.exports:
+            if limit is not None:
+                raise NotEvaluatedError(
+                    f"the size of {name} is unknown, by which Spark decides whether to broadcast it"
+                )
             exported = self._exported(name)
             return Rows(exported.columns, exported.within(lambda: exported.read(columns), self.timeout, self.table))
         observed = self._table(name)
@@ -127,6 +150,8 @@ class OtherTables:
         table, state = observed
         if "collations" in state.features:
             raise NotEvaluatedError(f"{name} has columns with a collation")
+        if limit is not None and int(state.files.bytes.sum()) > limit:
+            raise NotEvaluatedError(f"{name} has more than {limit // 1024**2} MiB, and Spark may not broadcast it")
         if not (count := int(state.files.rows.sum())):
             raise NotEvaluatedError(f"{name} has no rows")
         if count > MAX_ROWS:

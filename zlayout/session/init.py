@@ -281,7 +281,7 @@ def _advised(
     if best is None:
         return proposed
     declared = layout_spec(parse(proposed.text.encode(), "the proposed layout"), {}, {}, None).layout
-    text = with_layout(proposed.text, declared, best.layout).partition("\n")[2]
+    text = with_layout(proposed.text, declared, best.layout, best.partition_by).partition("\n")[2]
     source = f"zlayout advise for {WORKLOAD.as_posix()}"
     return ImportedLayout(proposed.table, f"# Imported by zlayout. The ordering is from {source}.\n{text}", source)
 

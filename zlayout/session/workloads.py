@@ -63,13 +63,12 @@ def with_workloads(
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in known}
     through: dict[TableName, tuple[Through, ...]] = {}
-    if project.key_skipping:
-        for p in known:
-            assert p.state is not None
-            name, sources = p.spec.table, p.spec.workload
-            read[name], through[name] = read_joined(
-                read[name], sources, workloads.columns(), name, p.state, backends, project
-            )
+    for p in known:
+        assert p.state is not None
+        name, known_columns = p.spec.table, workloads.columns()
+        read[name], through[name] = read_joined(
+            read[name], p.spec.workload, known_columns, name, p.state, backends, project
+        )
 
     def forecast(one: PlannedTable) -> PlannedTable:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any
@@ -326,7 +326,9 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 Edit = tuple[int, int, str]  # the indices between which text is replaced, and the new text
 
 
-def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
+def with_layout(
+    text: str, declared: Layout, wanted: Layout, partition_by: Sequence[PartitionField] | None = None
+) -> str:
     """Return the text of a layout spec that declares `wanted` instead of `declared`.
 
     A comment after a z-order column stays with the column, and is removed with it.
@@ -335,10 +337,13 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
         text: A valid layout spec.
         declared: Its layout, with defaults merged.
         wanted: A layout that differs from it only in columns, curve, cuts and engine.
+        partition_by: The partitioning to declare; None for the one of the text.
     """
     root = yaml.compose(text, yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
     edits = [*_scalar(root, "engine", declared.engine, wanted.engine)]
+    if partition_by is not None:
+        edits.append(_partitions(root, partition_by))
     if (zorder := _values(root).get("zorder")) is None:
         edits.append(_zorder(root, wanted))
     else:
@@ -357,6 +362,17 @@ def _zorder(root: yaml.MappingNode, wanted: Layout) -> Edit:
     cuts = f", cuts: [{', '.join(_yaml_cuts(wanted))}]" if wanted.cuts else ""
     end = ", " if root.flow_style else "\n" + " " * files.column
     return files.index, files.index, f"zorder: {{columns: [{columns}], curve: {wanted.curve}{cuts}}}{end}"
+
+
+def _partitions(root: yaml.MappingNode, fields: Sequence[PartitionField]) -> Edit:
+    keys = ", ".join(json.dumps(str(f), ensure_ascii=False) if "," in str(f) else _quoted(str(f)) for f in fields)
+    values = _values(root)
+    if (node := values.get("partition_by")) is not None:
+        return node.start_mark.index, _end(node), f"[{keys}]"
+    # Every layout spec has `zorder` or `files`.
+    mark = next(key.start_mark for key, _ in root.value if key.value in ("zorder", "files"))
+    end = ", " if root.flow_style else "\n" + " " * mark.column
+    return mark.index, mark.index, f"partition_by: [{keys}]{end}"
 
 
 def _values(node: yaml.MappingNode) -> dict[str, yaml.Node]:

@@ -638,18 +638,24 @@ class KeySkipping:
     Attributes:
         rows: Up to this number of matching rows of the other table, it compares each of their integer keys.
         min_files, min_bytes: It skips no files of a table with fewer files or bytes.
+        partitions: It skips only whole partitions, and compares each key with the partition values.
+        max_bytes: It uses no keys of another table with more bytes; None for no limit.
     """
 
     rows: int = 0
     min_files: int = 0
     min_bytes: int = 0
+    partitions: bool = False
+    max_bytes: int | None = None
 
 
-# By the engine of queries; None for no skipping. DuckDB: the setting dynamic_or_filter_threshold, measured with version
-# 2.0 in tests/unit/session/test_duckdb_reads.py. Databricks: deltaTableFilesThreshold and deltaTableSizeThreshold of
+# By the engine of queries. Spark: dynamic partition pruning by a broadcast join with a table of at most
+# spark.sql.autoBroadcastJoinThreshold bytes, measured in tests/spark/test_partition_pruning.py. DuckDB: the setting
+# dynamic_or_filter_threshold, measured with version 2.0 in tests/unit/session/test_duckdb_reads.py. Databricks:
+# deltaTableFilesThreshold and deltaTableSizeThreshold of
 # https://docs.databricks.com/delta/optimizations/dynamic-file-pruning.html.
 QUERY_ENGINES = {
-    "spark": None,
+    "spark": KeySkipping(partitions=True, max_bytes=10 * 1024**2),
     "databricks": KeySkipping(min_files=10, min_bytes=10_000_000_000),
     "duckdb": KeySkipping(rows=50),
     "snowflake": KeySkipping(),
@@ -705,8 +711,8 @@ class Project:
     exports: Mapping[str, Export] = field(default_factory=dict)
 
     @property
-    def key_skipping(self) -> KeySkipping | None:
-        """How the engine of the queries skips files by join keys; None if it does not."""
+    def key_skipping(self) -> KeySkipping:
+        """How the engine of the queries skips files by join keys."""
         return QUERY_ENGINES[self.query_engine]
 
     def __repr__(self) -> str:

@@ -43,12 +43,14 @@ class Scan:
             such condition that can be used. Literals have the type in which they are written: a string that is compared
             with a date column is a string.
         through: Further such conditions, which contain `InKeys`: those on other tables, through joins.
+        of_partitions: A further such condition, by which the engine skips only whole partitions; None for no such one.
     """
 
     query: Query
     table: str
     predicate: Predicate | None
     through: tuple[Predicate, ...] = ()
+    of_partitions: Predicate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -741,7 +741,7 @@ class Reader:
         )
         if owned is None or sets is None or all(s.predicate is None for s in sets):
             return None
-        return owned[0], InKeys(owned[1], sets, shortened(node.sql("spark")))
+        return owned[0], InKeys(owned[1], sets, shortened(node.sql("spark")), type(node) is exp.EQ)
 
     def _join_notes(self, clauses: Clauses) -> None:
         noted = set()

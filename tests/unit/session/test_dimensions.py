@@ -68,6 +68,79 @@ def test_open_spark_skips_no_files_by_the_keys_of_a_join() -> None:
     assert planned().workload is None
 
 
+def by_day(backend: MemoryBackend) -> None:
+    """Partition the fact by the day. It has the 40 days from 0 to 975 in steps of 25, one of each month."""
+    day = np.repeat(np.arange(0, DAYS, 25), 10)
+    rows = pa.table({"a": pa.array(np.arange(len(day))), "day": pa.array(day)})
+    fact = MemoryTable(rows.schema, ("day",))
+    fact.append(rows)
+    months = pa.table({"m": pa.array(np.arange(40)), "m_year": pa.array(np.arange(40) // 5)})
+    other = MemoryTable(months.schema)
+    other.append(months)
+    dates = backend._catalog.load(("db", "dates"))
+    backend._catalog = MemoryCatalog({"db.orders": fact, "db.dates": dates, "db.months": other})
+    Path("layouts/orders.yaml").write_text(LAYOUT.replace(", day]", "]"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("d_month = 7", 1),
+        ("d_month IN (2, 15)", 2),  # each key is compared
+        ("d_month < 10", 10),
+        ("a < 50 AND d_month < 10", 5),
+    ],
+)
+def test_open_spark_skips_partitions_by_the_keys_of_a_join(condition: str, files: int, table: MemoryBackend) -> None:
+    by_day(table)
+    use("spark")
+    found = planned(f"{JOIN} {condition}").workload
+    assert found is not None
+    assert (found.now.files, found.through) == (files, ("day = dates",))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        QUERIES.replace("d_month = 7", "d_month IS NULL"),  # not a selective condition for Spark
+        "SELECT count(*) FROM orders WHERE day = (SELECT d_key FROM dates WHERE d_key = 175)",  # no join
+        QUERIES.replace(
+            "WHERE d_month = 7", "JOIN months ON d_month = m WHERE d_month < 10 AND m_year = 1"
+        ),  # joined to another table first
+        QUERIES.replace("day = d_key", "a = d_key"),  # no partition column
+    ],
+)
+def test_open_spark_skips_no_partitions_by_other_conditions(query: str, table: MemoryBackend) -> None:
+    by_day(table)
+    use("spark")
+    assert planned(query).workload is None
+
+
+def test_tables_are_not_read_for_queries_that_name_no_partition_column(
+    table: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_day(table)
+    use("spark")
+    seen: list[str] = []
+    columns = dimensions.OtherTables.columns
+    monkeypatch.setattr(
+        dimensions.OtherTables, "columns", lambda self, names: columns(self, [seen.append(n) or n for n in names])
+    )
+    planned("SELECT count(*) FROM orders JOIN dates ON a = d_key WHERE d_month = 7")
+    assert not seen
+    planned()
+    assert seen == ["dates"]
+
+
+def test_open_spark_skips_no_partitions_by_a_table_that_it_may_not_broadcast(
+    table: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_day(table)
+    use("spark")
+    monkeypatch.setitem(QUERY_ENGINES, "spark", KeySkipping(partitions=True, max_bytes=10))
+    assert planned().workload is None
+
+
 @pytest.mark.parametrize(("files", "size", "skips"), [(20, 1, True), (21, 1, False), (1, 10**9, False)])
 @pytest.mark.usefixtures("table")
 def test_databricks_skips_files_of_large_tables_only(

@@ -11,6 +11,7 @@ from zlayout.errors import Location
 from zlayout.predicate.model import Compare
 from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import Layout, ZorderColumn, parse_cut
+from zlayout.table.partition import PartitionField
 
 DECLARED = make_layout("day", "part")
 WANTED = replace(DECLARED, columns=(ZorderColumn("part", 2.5), ZorderColumn("id")))
@@ -115,3 +116,26 @@ def test_cuts_are_written_in_the_style_of_the_file() -> None:
     first = "zorder:\n  cuts:  # why\n  - day < 1\n  # more\n  columns: [day]\n"
     declared = make_layout("day", curve="workload", cuts=(Compare("day", "<", 1),))
     assert with_layout(first, declared, replace(declared, cuts=())) == "zorder:\n  columns: [day]\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("version: 1\nzorder:\n  columns: [a]\n", "version: 1\npartition_by: [KEYS]\nzorder:\n  columns: [a]\n"),
+        ("{zorder: {columns: [a]}}", "{partition_by: [KEYS], zorder: {columns: [a]}}"),
+        ("partition_by: [] # x\nzorder: {columns: [a]}\n", "partition_by: [KEYS] # x\nzorder: {columns: [a]}\n"),
+    ],
+)
+def test_a_partitioning_is_added(before: str, after: str) -> None:
+    fields = (PartitionField("day", "month"), PartitionField("part", "truncate[10]"))
+    layout = make_layout("a")
+    text = with_layout(before, layout, layout, fields)
+    assert text == after.replace("KEYS", 'month(day), "truncate(10, part)"')
+    assert yaml.safe_load(text)["partition_by"] == ["month(day)", "truncate(10, part)"]
+
+
+def test_a_partitioning_and_an_order_are_added_to_a_layout_without_one() -> None:
+    before = "version: 1\nfiles: {target_size: 1MiB}\n"
+    after = with_layout(before, make_layout(curve="linear"), DECLARED, (PartitionField("day"),))
+    expected = {"partition_by": ["day"], "zorder": {"columns": ["day", "part"], "curve": "kd"}}
+    assert yaml.safe_load(after) == {"version": 1, "files": {"target_size": "1MiB"}} | expected
