@@ -24,7 +24,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.read.state_property import PROPERTY
 from zlayout.formats.iceberg.write import by_sql
 from zlayout.formats.iceberg.write import jvm as iceberg_prepared
-from zlayout.formats.iceberg.write import settings as iceberg_rollback
+from zlayout.formats.iceberg.write import rollback as iceberg_rollback
 from zlayout.formats.iceberg.write.by_sql import IcebergSql
 from zlayout.formats.kernel.outcome import Failures, settled
 from zlayout.planner.work import PlanOptions

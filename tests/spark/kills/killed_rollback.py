@@ -14,7 +14,7 @@ from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import transaction as delta
 from zlayout.formats.delta.write.transaction import Log
 from zlayout.formats.iceberg.write import jvm as prepared
-from zlayout.formats.iceberg.write import settings as iceberg
+from zlayout.formats.iceberg.write import rollback as iceberg
 from zlayout.spark.session import SparkRuntime
 
 _READ = ((delta, "_adds"), (iceberg, "_require_current"))

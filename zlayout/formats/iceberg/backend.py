@@ -97,12 +97,15 @@ class IcebergBackend:
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Ignores commit properties: a rollback has no snapshot of its own."""
         from zlayout.formats.iceberg.write.jvm import FAILURES, INTERNALS, IcebergJvm
-        from zlayout.formats.iceberg.write.settings import roll_back
-        from zlayout.formats.kernel.execute import checked_undo
+        from zlayout.formats.iceberg.write.rollback import roll_back, roll_back_by_catalog
+        from zlayout.formats.kernel.execute import checked_undo, same_undo
 
         notify(Progress(str(undo.table), Stage.STARTING))
-        now = checked_undo(self, INTERNALS, FAILURES, undo)
+        has_jvm = self.runtime.has_jvm
+        now = checked_undo(self, INTERNALS, FAILURES, undo) if has_jvm else same_undo(self, undo)
         notify(Progress(str(undo.table), Stage.COMMITTING))
+        if not has_jvm:
+            return roll_back_by_catalog(self._catalog, now, run_id)
         return roll_back(IcebergJvm(self.runtime.session), now, run_id)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:

@@ -281,7 +281,7 @@ def require_sql_alone(steps: Steps, work: PlannedTable, *, native: bool) -> None
 
 
 def checked_undo(steps: Steps, internals: Internals, failures: Failures, shown: Undo) -> Undo:
-    """Determine a rollback again from the newest version, and check that it is the one that the user has seen.
+    """Check that the session can make a rollback by the format's Java, and return the rollback as `same_undo` does.
 
     Args:
         steps: The steps of the format.
@@ -290,13 +290,23 @@ def checked_undo(steps: Steps, internals: Internals, failures: Failures, shown: 
         shown: The rollback that the user has seen.
 
     Raises:
-        Refused: ZL204, if engine zlayout cannot run in this session; or as `Backend.undo` raises it.
-        CommitConflict: ZL320, if the rollback would now change other files than were shown.
+        Refused: ZL204, if engine zlayout cannot run in this session; or as `same_undo` raises it.
+        CommitConflict: ZL320.
     """
     with java_errors(f"{shown.table}: checking the versions of Spark and {internals.name}", failures):
         reason = fallback_reason(steps.runtime.session, internals)
     if reason is not None:
         raise untested(f"{shown.table}: a rollback", reason)
+    return same_undo(steps, shown)
+
+
+def same_undo(steps: Steps, shown: Undo) -> Undo:
+    """Determine a rollback again from the newest version, and check that it is the one that the user has seen.
+
+    Raises:
+        Refused: As `Backend.undo` raises it.
+        CommitConflict: ZL320, if the rollback would now change other files than were shown.
+    """
     now = steps.undo(shown.table, shown.run_id)
     if not now.same_as(shown):
         message = f"{shown.table}: a rollback of run {shown.run_id} would now change other files than were shown"

@@ -106,12 +106,21 @@ class _MetadataFile(InputFile):
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002
         """Raises ValueError for a file that is too large."""
-        plain = content_of(self._given, reading.MAX_METADATA_BYTES)
         compressor = Compressor.get_compressor(self.location)
-        if isinstance(compressor, GzipCompressor):
-            plain = reading.inflated(plain, reading.MAX_METADATA_BYTES, reading.GZIP, self.location)
-        reading.require_parsable(plain, self.location)
-        return io.BytesIO(compressor.bytes_compressor()(readable(plain)))
+        return io.BytesIO(compressor.bytes_compressor()(readable(plain_content(self._given))))
+
+
+def plain_content(file: InputFile) -> bytes:
+    """Return the JSON of a metadata file as it is stored, decompressed.
+
+    Raises:
+        ValueError: The file is too large, or its JSON could not be parsed safely.
+    """
+    plain = content_of(file, reading.MAX_METADATA_BYTES)
+    if isinstance(Compressor.get_compressor(file.location), GzipCompressor):
+        plain = reading.inflated(plain, reading.MAX_METADATA_BYTES, reading.GZIP, file.location)
+    reading.require_parsable(plain, file.location)
+    return plain
 
 
 def content_of(file: InputFile, limit: int) -> bytes:
