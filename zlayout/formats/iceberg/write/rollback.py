@@ -35,6 +35,7 @@ Document = Mapping[str, Any]  # the JSON of table metadata
 # The current snapshot and the properties in a former metadata file.
 Former = tuple[int | None, Mapping[str, str]]
 
+_REST = "rest"  # the type of catalogs that change the metadata themselves
 # With this property, pyiceberg would import a class that the table names.
 _LOCATION_PROVIDER = "write.py-location-provider.impl"
 
@@ -102,15 +103,8 @@ def roll_back_by_catalog(catalog: CatalogConfig, undo: Undo, run_id: str) -> Com
         TableError: ZL121 to ZL123, ZL125, ZL127.
     """
     from pyiceberg.exceptions import CommitFailedException
-    from pyiceberg.table.update import (
-        AssertRefSnapshotId,
-        AssertTableUUID,
-        RemovePropertiesUpdate,
-        SetPropertiesUpdate,
-        SetSnapshotRefUpdate,
-    )
 
-    if catalog.type not in ("rest", "sql"):
+    if catalog.type not in (_REST, "sql"):
         raise _needs_jvm(undo, f"by a catalog of type {catalog.type}")
     if undo.kept:
         raise _needs_jvm(undo, f"that keeps {len(undo.kept)} later appends")
@@ -119,38 +113,57 @@ def roll_back_by_catalog(catalog: CatalogConfig, undo: Undo, run_id: str) -> Com
     _require_current(base, undo)
     with readable_metadata(table, undo.table):
         changed = _properties(base, lambda path: _read_by_catalog(table, path), undo, run_id)
-        stored = json.loads(plain_content(table.io.new_input(table.metadata_location)))
-    updates: list[Any] = [
-        # with the limits of the branch, which it would lose without them
-        SetSnapshotRefUpdate.model_validate({**base["refs"][MAIN], "ref-name": MAIN, "snapshot-id": undo.before}),
-        SetPropertiesUpdate(updates={key: value for key, value in changed.items() if value is not None}),
-    ]
-    if removed := [key for key, value in changed.items() if value is None]:
-        updates.append(RemovePropertiesUpdate(removals=removed))
-    requirements: list[Any] = [
-        AssertTableUUID(uuid=table.metadata.table_uuid),
-        AssertRefSnapshotId.model_validate({"ref": MAIN, "snapshot-id": undo.version}),
-    ]
+    done = rollback_commit(undo, undo.before)
     with loaded_catalog(catalog) as loaded:
-        # without the types that `load_table` restores, as pyiceberg itself reads the table before a commit
         own = loaded.load_table(undo.table.identifier)
-        if catalog.type != "rest":
-            requirements.append(_Unchanged(own.metadata.model_dump_json()))
-            if reason := _unwritable(json.loads(own.metadata.model_dump_json()), stored, time.time_ns() // 1_000_000):
-                raise _needs_jvm(undo, reason)
+        requirements = _requirements(undo, table, None if catalog.type == _REST else own)
 
         def send() -> Commit:
             try:
-                loaded.commit_table(own, tuple(requirements), tuple(updates))
+                loaded.commit_table(own, requirements, _updates(base, changed, undo))
             except CommitFailedException as error:
                 raise _overtaken(undo) from error
-            return rollback_commit(undo, undo.before)
+            return done
 
         def look() -> Commit | None:
-            now = load_table(catalog, undo.table).metadata.properties
-            return rollback_commit(undo, undo.before) if _is_recorded(now, run_id) else None
+            return done if _is_recorded(load_table(catalog, undo.table).metadata.properties, run_id) else None
 
         return settled(_doing(undo, run_id), send, look, Failures(history=FAILURES.history, unsent=_is_refusal))
+
+
+def _updates(base: Document, changed: Mapping[str, str | None], undo: Undo) -> tuple[Any, ...]:
+    from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate
+
+    # with the limits of the branch, which it would lose without them
+    main = SetSnapshotRefUpdate.model_validate({**base["refs"][MAIN], "ref-name": MAIN, "snapshot-id": undo.before})
+    removed = [key for key, value in changed.items() if value is None]
+    set_ = {key: value for key, value in changed.items() if value is not None}
+    return main, SetPropertiesUpdate(updates=set_), *([RemovePropertiesUpdate(removals=removed)] if removed else [])
+
+
+def _requirements(undo: Undo, table: Table, own: Table | None) -> tuple[Any, ...]:
+    """Return what must hold when the rollback is committed.
+
+    Args:
+        undo: The rollback.
+        table: The table from which it was determined.
+        own: The same table as pyiceberg reads it before a commit, without the types that `load_table` restores; None if
+            pyiceberg does not write its metadata.
+    """
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+    main = AssertRefSnapshotId.model_validate({"ref": MAIN, "snapshot-id": undo.version})
+    common = AssertTableUUID(uuid=table.metadata.table_uuid), main
+    if own is None:
+        return common
+    if own.metadata_location != table.metadata_location:
+        raise _overtaken(undo)
+    with readable_metadata(table, undo.table):
+        stored = json.loads(plain_content(table.io.new_input(table.metadata_location)))
+    read = own.metadata.model_dump_json()
+    if reason := _unwritable(json.loads(read), stored, time.time_ns() // 1_000_000):
+        raise _needs_jvm(undo, reason)
+    return *common, _Unchanged(read)
 
 
 @dataclass(frozen=True, slots=True)
