@@ -431,6 +431,20 @@ def test_apply_drift_and_the_empty_plan_on_iceberg(
     assert run(["apply", "--auto-approve", "--remote", URL]) == 0
     assert ice.snapshots() == ["append"] * 3 + ["replace"] * PARTS + ["append"] + ["replace"] * PARTS
 
+    files = sorted(laid.files.path.to_pylist())
+    monkeypatch.setenv("SPARK_REMOTE", URL)
+    assert run(["rollback", ice.name, "--auto-approve"]) == 0
+    assert ice.rows() == before
+    assert ice.status() == "changes"
+    assert set(files) < {*ice.plan().planned[0].state.files.path.to_pylist()}
+    assert sorted(ice.plan().planned[0].state.files.layout.tolist()) == [-1] * PARTS + [0] * PARTS
+    capfd.readouterr()
+    assert run(["rollback", ice.name, "--auto-approve"]) == 3  # of the first run, with the append that came later
+    assert "ZL204" in capfd.readouterr().err
+    assert run(["apply", "--auto-approve", "--remote", URL]) == 0
+    assert ice.rows() == before
+    assert ice.status() == "unchanged"
+
 
 @pytest.mark.parametrize(
     ("parts", "deleted", "code"),

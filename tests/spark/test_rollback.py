@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,21 +16,24 @@ from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from spark.test_delta_conflicts import ALL, during_commit
 from spark.vacuum import vacuum
 from support.builders import make_layout, make_spec
+from support.rewritten import LIMITS, ROWS, RewrittenTable
 from support.runs import plan_and_apply
 
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit
 from zlayout.formats.delta.write import transaction as delta_outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.read.state_property import PROPERTY
 from zlayout.formats.iceberg.write import by_sql
 from zlayout.formats.iceberg.write import jvm as iceberg_prepared
 from zlayout.formats.iceberg.write import rollback as iceberg_rollback
 from zlayout.formats.iceberg.write.by_sql import IcebergSql
+from zlayout.formats.iceberg.write.jvm import IcebergJvm, Swap
 from zlayout.formats.kernel.outcome import Failures, settled
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_table
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import LayoutSpec, Project
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 
@@ -39,8 +43,13 @@ def table(delta: DeltaSubject) -> DeltaSubject:
     return replace(delta, layout=LAYOUT, files=4)
 
 
-def roll_back(table: Any, run: str | None = None) -> Commit:
-    backend = table.backend
+def without_jvm(table: IcebergSubject) -> IcebergBackend:
+    runtime: Any = SimpleNamespace(has_jvm=False)
+    return IcebergBackend(table.catalog, runtime)
+
+
+def roll_back(table: Any, run: str | None = None, backend: Any = None) -> Commit:
+    backend = backend or table.backend
     commit: Commit = backend.roll_back(backend.undo(table.name, run), f"undo-{table.name.name}", {}, lambda _: None)
     return commit
 
@@ -196,9 +205,38 @@ def expire(table: IcebergSubject) -> None:
     java.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 1000).retainLast(1).commit()
 
 
-@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.long)])
-def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, version: int) -> None:
+def metadata(jvm: IcebergJvm, java: Any) -> dict[str, Any]:
+    """The JSON of Java metadata, without the time of the last change."""
+    found: dict[str, Any] = json.loads(jvm.iceberg.TableMetadataParser.toJson(java))
+    del found["last-updated-ms"], found["snapshot-log"][-1]["timestamp-ms"]
+    return found
+
+
+def wanted_by_java(table: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The metadata that a rollback by Java would commit."""
+    found = []
+    monkeypatch.setattr(Swap, "commitTransaction", lambda swap: found.append(metadata(table.jvm, swap.wanted)))
+    roll_back(table)
+    monkeypatch.undo()
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "has_jvm"),
+    [
+        (2, True),
+        pytest.param(3, True, marks=pytest.mark.long),
+        pytest.param(1, False, marks=pytest.mark.long),
+        pytest.param(2, False, marks=pytest.mark.long),
+        (3, False),
+    ],
+)
+def test_iceberg_returns_to_the_exact_files_and_plan(
+    iceberg: IcebergSubject, version: int, has_jvm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create_iceberg(iceberg, version)
+    main = f"alter table {iceberg} create or replace branch main retain 90 days with snapshot retention 3 snapshots"
+    iceberg.sql(main)
     spec = make_spec(LAYOUT, iceberg.name)
     files, rows, before = entries(iceberg), iceberg.rows(), planned(spec, iceberg)
     lineage = iceberg.lineage() if version == 3 else {}
@@ -206,8 +244,11 @@ def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, ve
     assert entries(iceberg) != files
     shown = iceberg.backend.undo(iceberg.name, None)
     assert (shown.run_id, shown.kept, shown.rows) == (applied.run_id, (), 540)
-    commit = roll_back(iceberg)
+    wanted = wanted_by_java(iceberg, monkeypatch)
+    commit = roll_back(iceberg, backend=None if has_jvm else without_jvm(iceberg))
     assert (commit.kind, commit.files_added, commit.rows) == ("rollback", 3, 540)
+    assert metadata(iceberg.jvm, iceberg.java_table().operations().refresh()) == wanted
+    iceberg.sql(f"refresh table {iceberg}")
     assert entries(iceberg) == files
     assert iceberg.rows() == rows
     assert planned(spec, iceberg) == before
@@ -217,6 +258,39 @@ def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, ve
     assert iceberg.rows() == rows
     plan_and_apply(spec, iceberg.backend)
     assert planned(spec, iceberg)[0] == "unchanged"
+
+
+@pytest.mark.usefixtures("rest")
+@pytest.mark.parametrize("change", ["append", pytest.param("property", marks=pytest.mark.long)])
+def test_a_rest_catalog_compares_the_branch(project: Project, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = RewrittenTable(project.catalogs["rest"])
+    before, updates = table.current(), iceberg_rollback._updates
+
+    def after_the_change(*given: Any) -> Any:
+        monkeypatch.undo()
+        if change == "append":
+            table.append(1000)
+        else:  # which neither Iceberg's Java compares in a REST catalog
+            table.loaded.transaction().set_properties(other="x").commit_transaction()
+        return updates(*given)
+
+    monkeypatch.setattr(iceberg_rollback, "_updates", after_the_change)
+    if change == "append":
+        with pytest.raises(CommitConflict) as conflict:
+            table.roll_back()
+        assert code(conflict) == "ZL321"
+        assert table.loaded.metadata.snapshot_by_id(table.current()).parent_snapshot_id == before
+        assert len(table.read()) == len(table.rows) + ROWS
+        return
+    table.roll_back()
+    assert table.read().equals(table.rows)
+    assert table.paths() == table.files
+    found = {key: value for key, value in table.loaded.properties.items() if key in (*table.properties, "other")}
+    assert found == {**table.properties, "other": "x"}
+    assert json.loads(table.loaded.metadata.refs["main"].model_dump_json()).items() >= LIMITS.items()
+    with pytest.raises(Refused) as undone:
+        table.undo()
+    assert code(undone) == "ZL231"
 
 
 @pytest.mark.long
