@@ -289,6 +289,12 @@ def not_stored(table: TableName, missing: Sequence[str], of: int, why: str = "")
     return gone(table, what, missing[0], why)
 
 
+def needs_jvm(table: TableName, what: str) -> Refused:
+    """Return ZL204: a rollback is not possible without a JVM. what: which one, as an attribute."""
+    message = f"{table}: a rollback {what} needs the driver's JVM, which Spark Connect does not give"
+    return Refused.of("ZL204", message, hint="run `zlayout rollback` inside spark-submit on the cluster")
+
+
 def sizes_of(files: pa.Table) -> dict[str, int]:
     """Return the recorded sizes of FILES in bytes, by path."""
     return dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))

@@ -305,7 +305,7 @@ class Session:
         properties = {} if spec is None else spec.commit_properties
         self.ui.show(undo)
         self.ui.approve("Roll back this run?", undo)
-        with self._committing(undo.table) as (runtime, interrupts):
+        with self._committing(undo.table, remote="") as (runtime, interrupts):
             backend = backend_for(self.project.catalogs[undo.table.catalog], runtime)
             done = RolledBack(
                 run_id, undo, backend.roll_back(undo, run_id, properties, ending(interrupts, self.ui.event))
@@ -423,9 +423,9 @@ class Session:
         return runtime_for(self.project, self._spark, catalogs, remote)
 
     @contextmanager
-    def _committing(self, table: TableName) -> Iterator[tuple[SparkRuntime, Interrupts]]:
-        """Yield a runtime for one commit, which a first signal does not interrupt."""
-        runtime, interrupts = self._runtime([table], brief=True), Interrupts(lambda: None)
+    def _committing(self, table: TableName, remote: str | None = None) -> Iterator[tuple[SparkRuntime, Interrupts]]:
+        """Yield a runtime for one commit, which a first signal does not interrupt. remote: see `runtime_for`."""
+        runtime, interrupts = self._runtime([table], brief=True, remote=remote), Interrupts(lambda: None)
         with runtime, interrupts, self.ui.working(runtime):
             yield runtime, interrupts
         runtime.discard_log()

@@ -766,9 +766,10 @@ class ConnectRuntime(SparkRuntime):
     def stop(self) -> None:
         """Close the session, also if the server no longer answers, and refresh the changed tables in the caller's."""
         session, self._session = self._session, None
+        if session is None or not was_lost(session):
+            self._refresh()
+        self._changed.clear()
         if session is not None:
-            if not was_lost(session):
-                self._refresh()
             close_session(session)
 
     def _refresh(self) -> None:

@@ -12,6 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from support.rewritten import LIMITS, ROWS, RewrittenTable
 
+from zlayout.cli.main import run
 from zlayout.errors import CommitConflict, CommitUnknown, Location, Refused
 from zlayout.formats.iceberg.write import rollback
 from zlayout.formats.undo import ROLLBACK
@@ -43,6 +44,20 @@ def test_the_files_the_records_and_the_limits_of_the_branch_return(table: Rewrit
     assert now == then
     with pytest.raises(Refused, match="ZL231"):
         table.undo()
+
+
+def test_the_command_asks_no_server(
+    table: RewrittenTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ", ".join(f"{key}: '{value}'" for key, value in table.catalog.options.items())
+    text = f"version: 1\ncatalogs: {{ice: {{format: iceberg, type: sql, {options}}}}}\n"
+    (tmp_path / "zlayout.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
+    assert run(["rollback", str(table.name), "--auto-approve"]) == 0, capsys.readouterr().err
+    assert table.paths() == table.files
+    assert run(["rollback", str(table.name), "--auto-approve"]) == 3
+    assert "ZL231" in capsys.readouterr().err
 
 
 Moment = tuple[Any, str]

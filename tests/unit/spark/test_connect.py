@@ -242,13 +242,14 @@ def test_the_tables_of_iceberg_are_refreshed_in_the_session_of_the_caller(monkey
         "ice": CatalogConfig("ice", "iceberg", "sql", {}, PLACE),
         "lake": CatalogConfig("lake", "delta", "path", {}, PLACE),
     }
-    for lost, refreshed in ((False, ["REFRESH TABLE `ice`.`db`.`t`"]), (True, [])):
+    refresh = ["REFRESH TABLE `ice`.`db`.`t`"]
+    for opened, lost, refreshed in ((True, False, refresh), (True, True, []), (False, False, refresh)):
         runtime = ConnectRuntime(Project(Path(), catalogs, SparkConfig(None, {}), ()), (), given)
-        own = runtime.session
+        own = runtime.session if opened else None
         for name in ("ice.db.t", "ice.db.${x}", "lake.db.t"):
             catalog, *namespace, last = name.split(".")
             runtime.committed(TableName(catalog, tuple(namespace), last))
-        if lost:
+        if lost and own is not None:
             connect.mark_lost(own)
         runtime.stop()
         assert statements == refreshed

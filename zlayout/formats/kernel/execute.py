@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, PlannedTable
 from zlayout.formats.kernel.outcome import Failures, java_errors
-from zlayout.formats.undo import Undo, total
+from zlayout.formats.undo import Undo, needs_jvm, total
 from zlayout.spark import versions
 from zlayout.spark.connect import is_connect
 from zlayout.spark.jvm import Calls, JavaClasses
@@ -293,6 +293,8 @@ def checked_undo(steps: Steps, internals: Internals, failures: Failures, shown: 
         Refused: ZL204, if engine zlayout cannot run in this session; or as `same_undo` raises it.
         CommitConflict: ZL320.
     """
+    if not steps.runtime.has_jvm:
+        raise needs_jvm(shown.table, f"of a table of format {steps.capabilities.format}")
     with java_errors(f"{shown.table}: checking the versions of Spark and {internals.name}", failures):
         reason = fallback_reason(steps.runtime.session, internals)
     if reason is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zlayout.errors import CommitConflict, Refused
+from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table, loaded_catalog, readable_metadata
@@ -23,7 +23,7 @@ from zlayout.formats.iceberg.read.unread_types import plain_content
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, Prepared, Swap, commit_prepared
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.kernel.outcome import Failures, settled
-from zlayout.formats.undo import ROLLBACK, Undo, changed_table
+from zlayout.formats.undo import ROLLBACK, Undo, changed_table, needs_jvm
 from zlayout.planner.selection import PROPERTY
 from zlayout.spec.model import MAIN, CatalogConfig
 
@@ -105,9 +105,9 @@ def roll_back_by_catalog(catalog: CatalogConfig, undo: Undo, run_id: str) -> Com
     from pyiceberg.exceptions import CommitFailedException
 
     if catalog.type not in (_REST, "sql"):
-        raise _needs_jvm(undo, f"by a catalog of type {catalog.type}")
+        raise needs_jvm(undo.table, f"by a catalog of type {catalog.type}")
     if undo.kept:
-        raise _needs_jvm(undo, f"that keeps {len(undo.kept)} later appends")
+        raise needs_jvm(undo.table, f"that keeps {len(undo.kept)} later appends")
     table = load_table(catalog, undo.table)
     base = json.loads(table.metadata.model_dump_json())
     _require_current(base, undo)
@@ -162,7 +162,7 @@ def _requirements(undo: Undo, table: Table, own: Table | None) -> tuple[Any, ...
         stored = json.loads(plain_content(table.io.new_input(table.metadata_location)))
     read = own.metadata.model_dump_json()
     if reason := _unwritable(json.loads(read), stored, time.time_ns() // 1_000_000):
-        raise _needs_jvm(undo, reason)
+        raise needs_jvm(undo.table, reason)
     return *common, _Unchanged(read)
 
 
@@ -219,11 +219,6 @@ def _keeps(stored: Any, read: Any) -> bool:
     if isinstance(stored, list):
         return not stored or (isinstance(read, list) and len(read) == len(stored) and all(map(_keeps, stored, read)))
     return bool(stored == read)
-
-
-def _needs_jvm(undo: Undo, what: str) -> Refused:
-    message = f"{undo.table}: a rollback {what} needs the driver's JVM, which Spark Connect does not give"
-    return Refused.of("ZL204", message, hint="run `zlayout rollback` inside spark-submit on the cluster")
 
 
 # What both commits check and change.
