@@ -697,7 +697,8 @@ def rollback(project: Project, undo: Undo, spark: SparkSession | None = None) ->
     Args:
         project: The project that was given to `plan_rollback`.
         undo: From `plan_rollback`.
-        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+        spark: A running session, as for `apply`. Default: a new session, stopped at the end. With one of Spark Connect,
+            tables of Iceberg in REST and SQL catalogs can be rolled back, if they have no later append.
 
     Raises:
         Refused: The rollback is no longer possible. Nothing was written.
