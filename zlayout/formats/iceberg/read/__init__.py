@@ -31,6 +31,8 @@ INTERNALS = {
     "pyiceberg.serializers": "Compressor Compressor.get_compressor GzipCompressor",
     "pyiceberg.table.name_mapping": "NameMapping._field_by_name",
     "pyiceberg.table.statistics": "BlobMetadata",
+    "pyiceberg.table.update": "AssertRefSnapshotId AssertTableUUID RemovePropertiesUpdate SetPropertiesUpdate "
+    "SetSnapshotRefUpdate",
     "pyiceberg.transforms": "UnknownTransform",
     "pyiceberg.typedef": "Record Record._data",
     "pyiceberg.utils.config": "Config Config._from_configuration_files Config._from_environment_variables",
