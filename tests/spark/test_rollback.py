@@ -205,6 +205,10 @@ def expire(table: IcebergSubject) -> None:
     java.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 1000).retainLast(1).commit()
 
 
+class RestSubject(IcebergSubject):
+    catalog_name = "rest"
+
+
 def metadata(jvm: IcebergJvm, java: Any) -> dict[str, Any]:
     """The JSON of Java metadata, without the time of the last change."""
     found: dict[str, Any] = json.loads(jvm.iceberg.TableMetadataParser.toJson(java))
@@ -222,18 +226,15 @@ def wanted_by_java(table: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> di
 
 
 @pytest.mark.parametrize(
-    ("version", "has_jvm"),
-    [
-        (2, True),
-        pytest.param(3, True, marks=pytest.mark.long),
-        pytest.param(1, False, marks=pytest.mark.long),
-        pytest.param(2, False, marks=pytest.mark.long),
-        (3, False),
-    ],
+    ("version", "by"), [(2, "java"), (2, "sql"), pytest.param(3, "java", marks=pytest.mark.long), (3, "rest")]
 )
 def test_iceberg_returns_to_the_exact_files_and_plan(
-    iceberg: IcebergSubject, version: int, has_jvm: bool, monkeypatch: pytest.MonkeyPatch
+    iceberg: IcebergSubject, version: int, by: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if by == "rest":
+        request.getfixturevalue("rest")
+        name = replace(iceberg.name, catalog="rest")
+        iceberg = RestSubject(iceberg.project, iceberg.runtime, name)
     create_iceberg(iceberg, version)
     main = f"alter table {iceberg} create or replace branch main retain 90 days with snapshot retention 3 snapshots"
     iceberg.sql(main)
@@ -245,7 +246,7 @@ def test_iceberg_returns_to_the_exact_files_and_plan(
     shown = iceberg.backend.undo(iceberg.name, None)
     assert (shown.run_id, shown.kept, shown.rows) == (applied.run_id, (), 540)
     wanted = wanted_by_java(iceberg, monkeypatch)
-    commit = roll_back(iceberg, backend=None if has_jvm else without_jvm(iceberg))
+    commit = roll_back(iceberg, backend=None if by == "java" else without_jvm(iceberg))
     assert (commit.kind, commit.files_added, commit.rows) == ("rollback", 3, 540)
     assert metadata(iceberg.jvm, iceberg.java_table().operations().refresh()) == wanted
     iceberg.sql(f"refresh table {iceberg}")

@@ -117,13 +117,14 @@ def changed_file(table: RewrittenTable, change: Callable[[dict[str, Any]], objec
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (lambda found: found.update({"format-version": 3, "next-row-id": 30}), "format version 3"),
         (lambda found: found.update({"encryption-keys": [{"key-id": "k"}]}), "encryption-keys"),
         (lambda found: found["snapshots"][0].update({"new-key": 1}), "snapshots"),
         (lambda found: found["schemas"][0]["fields"][1].update({"type": "variant"}), "schemas"),
         (lambda found: found["properties"].update({"write.py-location-provider.impl": "os.path"}), "location-provider"),
         (lambda found: found.update({"last-updated-ms": time.time_ns() // 1_000_000 + 60_000}), "clock"),
     ],
-    ids=["unknown key", "unknown key of a snapshot", "unread type", "class of the table", "clock"],
+    ids=["version 3", "unknown key", "unknown key of a snapshot", "unread type", "class of the table", "clock"],
 )
 def test_metadata_that_pyiceberg_must_not_write_needs_a_jvm(
     table: RewrittenTable, change: Callable[[dict[str, Any]], object], reason: str

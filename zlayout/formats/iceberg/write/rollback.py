@@ -36,6 +36,7 @@ Document = Mapping[str, Any]  # the JSON of table metadata
 Former = tuple[int | None, Mapping[str, str]]
 
 _REST = "rest"  # the type of catalogs that change the metadata themselves
+_WRITTEN_VERSION = 2  # of the format; pyiceberg 0.12 does not write version 3, and version 1 was not run
 # With this property, pyiceberg would import a class that the table names.
 _LOCATION_PROVIDER = "write.py-location-provider.impl"
 
@@ -109,7 +110,7 @@ def roll_back_by_catalog(catalog: CatalogConfig, undo: Undo, run_id: str) -> Com
     if undo.kept:
         raise needs_jvm(undo.table, f"that keeps {len(undo.kept)} later appends")
     table = load_table(catalog, undo.table)
-    base = json.loads(table.metadata.model_dump_json())
+    base = _document(table.metadata)
     _require_current(base, undo)
     with readable_metadata(table, undo.table):
         changed = _properties(base, lambda path: _read_by_catalog(table, path), undo, run_id)
@@ -160,23 +161,27 @@ def _requirements(undo: Undo, table: Table, own: Table | None) -> tuple[Any, ...
         raise _overtaken(undo)
     with readable_metadata(table, undo.table):
         stored = json.loads(plain_content(table.io.new_input(table.metadata_location)))
-    read = own.metadata.model_dump_json()
-    if reason := _unwritable(json.loads(read), stored, time.time_ns() // 1_000_000):
+    read = _document(own.metadata)
+    if reason := _unwritable(read, stored, time.time_ns() // 1_000_000):
         raise needs_jvm(undo.table, reason)
     return *common, _Unchanged(read)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unchanged:
-    """A requirement of a commit by pyiceberg: the metadata is this JSON."""
+    """A requirement of a commit by pyiceberg: the metadata is the same."""
 
-    expected: str
+    expected: Document
 
     def validate(self, base_metadata: TableMetadata | None) -> None:
         from pyiceberg.exceptions import CommitFailedException
 
-        if base_metadata is None or base_metadata.model_dump_json() != self.expected:
+        if base_metadata is None or _document(base_metadata) != self.expected:
             raise CommitFailedException("the metadata of the table has changed")
+
+
+def _document(metadata: TableMetadata) -> Document:
+    return metadata.model_dump(mode="json")  # `model_dump_json` refuses format version 3
 
 
 def _is_refusal(error: Exception) -> bool:
@@ -201,6 +206,8 @@ def _unwritable(read: Document, stored: Document, now_ms: int) -> str:
         stored: The JSON in the metadata file.
         now_ms: The time in milliseconds. Iceberg cannot load metadata that is more than a minute older than its log.
     """
+    if read["format-version"] != _WRITTEN_VERSION:
+        return f"of a table of format version {read['format-version']}"
     if _LOCATION_PROVIDER in read.get("properties", {}):
         return f"of a table with {_LOCATION_PROVIDER}"
     if lost := sorted(key for key, value in stored.items() if not _keeps(value, read.get(key))):
