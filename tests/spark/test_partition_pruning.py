@@ -122,6 +122,7 @@ def test_spark_reads_the_predicted_partitions_of_iceberg(
     check(iceberg, cli, tmp_path)
 
 
+@pytest.mark.long
 def test_spark_reads_the_predicted_partitions_of_delta(
     delta: DeltaSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
