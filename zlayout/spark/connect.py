@@ -26,6 +26,8 @@ REMOTE_VARIABLE = "SPARK_REMOTE"
 SECONDS_TO_ANSWER = 20  # of a server that is asked for the first time
 _RETRIES = 5  # of a request to a server that is not available; pyspark's own 15 take more than ten minutes
 _CLIENT_HINT = "run pip install 'zlayout[connect]', without the package pyspark; or install pyspark[connect]"
+_OLDEST = (4, 0)  # the first version whose client reports the exceptions of the server
+_OLDEST_HINT = "use Spark 4.0 or newer with pyspark-client; with Spark 3.5, run `zlayout apply` inside spark-submit"
 # Statuses of gRPC with which a request may have been carried out, although its result is lost.
 _LOST_STATUSES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "DATA_LOSS", "UNKNOWN"})
 # Error conditions of a session or an operation that the server no longer has, as after its restart or a timeout.
@@ -54,9 +56,10 @@ def open_session(remote: str) -> SparkSession:
 
     Raises:
         EngineError: ZL342, if the address is invalid or the server does not answer; ZL343, if it refuses the token.
-        Refused: ZL262, if the client is newer than the server.
+        Refused: ZL262, if the client is newer than the server, or older than 4.0.
     """
     place = place_of(remote)
+    require_client()
     try:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
     except ImportError as error:
@@ -91,11 +94,12 @@ def session_beside(given: SparkSession) -> SparkSession:
     It is a clone, which Spark has since version 4.1. Before, it lacks what the other one has set.
 
     Raises:
-        Refused: ZL262, if the client is newer than the server.
+        Refused: ZL262, if the client is newer than the server, or older than 4.0.
     """
     from pyspark.errors import PySparkException
 
     caller: Any = given
+    require_client()
     require_versions(str(caller.version))
     try:
         session = caller.cloneSession()
@@ -124,6 +128,21 @@ def place_of(remote: str) -> str:
         return "not sc://HOST:PORT"
 
 
+def require_client() -> None:
+    """Check that the client reports the exceptions of the server.
+
+    That of Spark 3.5 has their messages alone, so that a conflict would be an unknown outcome.
+
+    Raises:
+        Refused: ZL262.
+    """
+    import pyspark
+
+    if numbers(pyspark.__version__) < _OLDEST:
+        message = f"the client of Spark Connect has version {pyspark.__version__}, which does not report conflicts"
+        raise Refused.of("ZL262", message, hint=_OLDEST_HINT)
+
+
 def require_versions(server: str) -> None:
     """Check that the client is not newer than the server: Spark guarantees only the opposite.
 
@@ -137,7 +156,9 @@ def require_versions(server: str) -> None:
         raise Refused.of(
             "ZL262",
             f"the client of Spark Connect has version {client}, and the server {server}",
-            hint=f"use a client that is not newer than the server: pip install 'pyspark-client=={server}'",
+            hint=_OLDEST_HINT
+            if numbers(server) < _OLDEST
+            else f"use a client that is not newer than the server: pip install 'pyspark-client=={server}'",
         )
 
 

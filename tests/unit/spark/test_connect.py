@@ -266,3 +266,15 @@ def test_warnings_are_shown_again_after_the_last_thread() -> None:
     assert list(warnings.filters) == before
     with pytest.raises(UserWarning):
         warnings.warn("an error in tests", stacklevel=1)
+
+
+def test_spark_3_5_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that knows only the messages of a server, before it connects; and a server that fits no other client."""
+    with pytest.raises(Refused, match=r"ZL262 .* and the server 3\.5\.7 \(use Spark 4\.0 or newer"):
+        connect.require_versions("3.5.7")
+    monkeypatch.setattr("pyspark.__version__", "3.5.7")
+    monkeypatch.setattr(connect, "_require_answer", lambda *_: pytest.fail("it has connected"))
+    with pytest.raises(Refused, match=r"ZL262 .* version 3\.5\.7, which does not report conflicts"):
+        connect.open_session("sc://host")
+    with pytest.raises(Refused, match=r"ZL262 .* version 3\.5\.7, which does not report conflicts"):
+        connect.session_beside(fake_session())
