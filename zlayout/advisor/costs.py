@@ -168,7 +168,8 @@ def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
 def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[TableQuery, ...]:
     """Prune the partitions of a table for each query, by their partition values and by the bounds of their files."""
     files = state.files
-    by_values = _by_values(files.partitions, {c.name: c.type for c in state.columns})
+    types = {c.name: c.type for c in state.columns}
+    by_values, by_keys = _by_values(files.partitions, types), _by_keys(files.partitions, types)
 
     def possible(predicate: Predicate) -> Bools:
         by_value = by_values(predicate)
@@ -178,7 +179,7 @@ def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[Tab
     # Equal predicates become one object, so that `costs` evaluates them once.
     one = {predicate: predicate for query in queries for predicate in query.predicates}
     found = {predicate: possible(predicate) for predicate in one}
-    limits = {limit: by_values(limit) for query in queries for limit in query.of_partitions if limit is not None}
+    limits = {limit: by_keys(limit) for query in queries for limit in query.of_partitions if limit is not None}
 
     def limited(query: TableQuery) -> tuple[Bools, ...]:
         each = [found[p] for p in query.predicates]
@@ -203,6 +204,24 @@ def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
         for name in sorted(frozenset().union(*map(columns, conditions))):
             shares[name] = shares.get(name, 0.0) + query.weight / total
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _by_keys(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) -> Callable[[Predicate], Bools]:
+    """Return a function as `_by_values` for `of_partitions`, of which parts on other than source columns do not count.
+
+    Without this, a condition that no key matches would exclude partitions that the engine cannot compare with it.
+    """
+    sources = [frozenset(f.source for f in p.fields if f.transform != "void") for p in partitions]
+    by_values = _by_values(partitions, types)
+
+    def possible(limit: Predicate) -> Bools:
+        found = np.ones(len(partitions), bool)
+        for part in limit.operands if isinstance(limit, And) else (limit,):
+            compared = np.array([columns(part) <= known for known in sources], bool)
+            found &= ~compared | by_values(part)
+        return found
+
+    return possible
 
 
 # The costs of queries, of the present files and of simulated ones.
@@ -243,14 +262,14 @@ def costs(queries: Sequence[TableQuery], files: FileTable, *, sampled: bool = Fa
     """
     known: dict[int, Bools] = {}  # by the identity of the predicate, because a hash takes as long as pruning
     present = min((len(rows) for query in queries for rows in query.partitions), default=len(files.partitions))
-    by_values = _by_values(files.partitions[present:], {name: of.lower.type for name, of in files.bounds.items()})
+    by_keys = _by_keys(files.partitions[present:], {name: of.lower.type for name, of in files.bounds.items()})
     limits: dict[Predicate | None, Bools] = {None: np.ones(max(len(files.partitions) - present, 0), bool)}
 
     def of_scan(predicate: Predicate, partitions: Bools, limit: Predicate | None) -> tuple[float, float]:
         if id(predicate) not in known:
             known[id(predicate)] = may_match(predicate, files.bounds, files.rows)
         if limit is not None and limit not in limits:
-            limits[limit] = by_values(limit)
+            limits[limit] = by_keys(limit)
         within = np.concatenate((partitions, limits[limit]))[files.partition]
         hit = known[id(predicate)] & within
         if sampled and not hit.any() and within.any():

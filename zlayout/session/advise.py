@@ -181,9 +181,11 @@ def make_study(
     rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     if through:
-        of = "partitions" if project.key_skipping.partitions else "files"
-        joined = first_of(through, MAX_THROUGH_SHOWN)
-        notes = (*notes, f"Conditions on other tables are used through joins, to skip {of}: {joined}.")
+        joined, how = first_of(through, MAX_THROUGH_SHOWN), "to skip files"
+        if project.key_skipping.partitions:
+            has_partitions = bool(state.partition_fields) or (found.best is not None and found.best.partition_by)
+            how = "to skip partitions" if has_partitions else "but Spark skips only partitions by them"
+        notes = (*notes, f"Conditions on other tables are used through joins, {how}: {joined}.")
     return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
 
 

@@ -16,7 +16,7 @@ from zlayout.advisor.model import Study, TableQuery
 from zlayout.advisor.partitioning import partition_keys
 from zlayout.advisor.study import Question, study
 from zlayout.planner.simulation import whole_rewrite
-from zlayout.predicate.model import And, Compare, Predicate
+from zlayout.predicate.model import And, Compare, In, Predicate
 from zlayout.spec.yaml import parse
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column
@@ -124,3 +124,12 @@ def test_the_keys_of_types_and_formats() -> None:
     assert [str(k) for k in partition_keys(number, transforms=True)][:3] == ["c", "truncate(10, c)", "truncate(30, c)"]
     assert [str(k) for kind in (day, number) for k in partition_keys(kind, transforms=False)] == ["c", "c"]
     assert partition_keys(text, transforms=True) == ()
+
+
+def test_a_condition_without_keys_skips_only_partitions_by_its_column() -> None:
+    none = [TableQuery(Query("", f"{n}"), (EVERY_ROW,), (), (In("sold", ()),)) for n in range(4)]
+    found = studied([*MIXED, *none])
+    assert found.best is not None
+    assert found.best.partition_by == (PartitionField("sold", "month"),)
+    assert found.now.files[-4:].tolist() == [FILES] * 4
+    assert found.best.costs.files[-4:].tolist() == [0] * 4
