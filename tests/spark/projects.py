@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
@@ -78,7 +78,8 @@ class DiskProject:
     def rows(self, table: str) -> pa.Table:
         """The live rows by id."""
         if table == DELTA:
-            found = DeltaTable(str(self.delta_folder)).to_pyarrow_table()
+            query = QueryBuilder().register("t", DeltaTable(str(self.delta_folder)))
+            found = pa.table(query.execute("SELECT * FROM t").read_all())
         else:
             found = self.iceberg_table().scan().to_arrow()
         return found.select(["id", "a", "b", "region"]).cast(SCHEMA).sort_by("id").combine_chunks()

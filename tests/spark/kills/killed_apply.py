@@ -19,11 +19,14 @@ from pyspark import SparkContext
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import commit as delta_commit
 from zlayout.formats.delta.write import optimize as delta_settings
+from zlayout.formats.delta.write import rebase as delta_rebase
 from zlayout.formats.delta.write.transaction import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
 from zlayout.formats.iceberg.write import jvm as prepared
+from zlayout.formats.iceberg.write import rebase as iceberg_rebase
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
+from zlayout.formats.kernel import rebase
 from zlayout.rewrite import engine as shards
 from zlayout.rewrite.gate import Gate
 from zlayout.session import apply as applying
@@ -37,6 +40,8 @@ _WRITE = ((delta_commit, "write_with_stats"), (Staged, "write"))
 _GATE = ((Gate, "check"),)
 _SEND = ((Log, "commit"), (prepared, "settled"))
 _LOOK = ((applying, "plan_table_in_time"),)
+_REBASES = (delta_rebase.Rebase, iceberg_rebase.Rebase)
+_COMMITTERS = (delta_commit.Committer, iceberg_commit.Committer)
 # name -> functions of either format, when, and at which call of them
 POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
     "before settings": (_SETTINGS, "before", 1),
@@ -55,13 +60,45 @@ POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
     "second group written": (_GATE, "after", 2),
     "second answer lost": (_SEND, "after", 2),
     "looking again": (_LOOK, "before", 1),
+    "rebase: deletes found": (tuple((each, "_deleted_rows") for each in _REBASES), "after", 1),
+    "rebase: rows found": (((rebase, "find_copies"),), "after", 1),
+    "rebase: deletes written": (tuple((each, "_marked") for each in _REBASES), "after", 1),
+    "rebase: after the gate": (((rebase, "require_same_difference"),), "after", 1),
+    "rebase: before the commit": (((rebase.Rebase, "onto_newest"),), "after", 1),
+    "rebase: answer lost": (tuple((each, "_commit") for each in _COMMITTERS), "after", 2),
 }
+# Another writer deletes these rows before the first commit of a run that is killed in a rebase.
+REBASED, DELETED = "rebase: ", "id % 100 = 3"
 
 
 def main(point: str, victim: str, folder: Path) -> None:
     targets, moment, at_call = POINTS[point]
+    if point.startswith(REBASED):
+        _delete_before_the_first_commit(folder)
     install(targets, moment, at_call, victim, folder)
     zlayout(["apply", "--auto-approve", "--output", "json"])
+
+
+def _delete_before_the_first_commit(folder: Path) -> None:
+    is_delta = (folder / "_delta_log").exists()
+
+    def enable_vectors(execute: Callable[..., Any], planned: Any, backend: Any, *others: Any) -> Any:
+        if is_delta:
+            properties = "'delta.enableDeletionVectors' = 'true'"
+            backend.runtime.session.sql(f"alter table delta.`{folder}` set tblproperties ({properties})")
+        return execute(planned, backend, *others)
+
+    def delete(commit: Callable[..., Any], committer: Any, *arguments: Any) -> Any:
+        if not deleted:
+            name = f"delta.`{folder}`" if is_delta else str(committer._work.table)
+            deleted.append(committer._rebase._session.sql(f"delete from {name} where {DELETED}"))
+        return commit(committer, *arguments)
+
+    deleted: list[Any] = []
+    applying.execute = functools.partial(enable_vectors, applying.execute)
+    for each in _COMMITTERS:
+        commit = each.commit
+        each.commit = lambda self, some, commit=commit: delete(commit, self, some)  # type: ignore[method-assign]
 
 
 def install(targets: tuple[tuple[Any, str], ...], moment: Moment, at_call: int, victim: str, folder: Path) -> None:

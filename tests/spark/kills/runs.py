@@ -76,7 +76,7 @@ def project_of(table: str, folder: Path) -> DiskProject:
         4,
         {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
         target_size="120KiB",
-        iceberg_properties={"write.metadata.metrics.column.b": "none"},
+        iceberg_properties={"write.metadata.metrics.column.b": "none", "write.delete.mode": "merge-on-read"},
     )
     DeltaTable(str(project.delta_folder)).alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "2"})
     size = sum(path.stat().st_size for path in project.files(table))

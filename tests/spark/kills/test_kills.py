@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from reliability import count
-from spark.kills.killed_apply import POINTS
+from spark.kills.killed_apply import POINTS, REBASED
 from spark.kills.runs import ROWS, KilledRun, backend_in, killed_run
 from spark.projects import DELTA, ICEBERG
 from support.runs import plan_and_apply
@@ -22,11 +22,14 @@ from zlayout.session.results import Applied
 from zlayout.spec.load import load_project
 
 VICTIMS = ("jvm", "python", "both")
-# Seven points in `make test`, each on one format with one victim; all of them in `make test-long`.
+# Ten points in `make test`, each on one format with one victim; all of them in `make test-long`.
 MORE = {"before settings", "before sampling", "while sampling", "placed", "before the gate", "after the gate"} | {
     "1 ms into the commit",
     "80 ms into the commit",
     "looking again",
+    "rebase: deletes found",
+    "rebase: rows found",
+    "rebase: before the commit",
 }
 DAILY = {
     ((DELTA, ICEBERG)[number % 2], point, VICTIMS[number % 3])
@@ -42,9 +45,12 @@ COMMITTED = {point: {0, 1} if "into the commit" in point else {0} for point in P
     "second group written": {1},
     "second answer lost": {2},
     "looking again": {2},
+    "rebase: answer lost": {1},
 }
 # Here files have been written that no commit names.
-LITTERED = ("while writing", "before the gate", "after the gate", "before the commit", "second group written")
+LITTERED = {"while writing", "before the gate", "after the gate", "before the commit", "second group written"} | {
+    point for point in POINTS if point.startswith(REBASED) and point != "rebase: answer lost"
+}
 
 
 @pytest.mark.parametrize(("table", "point", "victim"), CASES)
@@ -64,9 +70,11 @@ def test_a_killed_run_leaves_whole_commits_only(
     else:
         assert code == -9
 
-    done = run.rewrites()
+    done, rows = run.rewrites(), ROWS
     assert done in COMMITTED[point]
-    assert run.project.rows(table).equals(ROWS)
+    if point.startswith(REBASED):
+        rows = ROWS.filter([n % 100 != 3 for n in ROWS["id"].to_pylist()])
+    assert run.project.rows(table).equals(rows)
     assert all(path.exists() for path in run.project.files(table))
     project = load_project(run.project.root, os.environ)
     catalog, name = project.catalogs[table.partition(".")[0]], project.layouts[0].table
@@ -78,7 +86,7 @@ def test_a_killed_run_leaves_whole_commits_only(
     assert again.error is None
     assert again.after.status == "unchanged", (again.after.decay, again.after.groups, again.failures)
     assert run.rewrites() == 2
-    assert run.project.rows(table).equals(ROWS)
+    assert run.project.rows(table).equals(rows)
     assert set(littered) <= set(unreferenced(catalog, name)), "none was deleted"
 
 
