@@ -117,6 +117,26 @@ def test_rows_that_are_deleted_between_plan_and_apply_are_no_conflict(iceberg: I
     assert {failed.error.diagnostics[0].code for failed in failures if isinstance(failed, GroupFailed)} == {"ZL320"}
 
 
+def test_rows_that_are_restored_between_plan_and_apply_stay(iceberg: IcebergSubject) -> None:
+    """Iceberg's validation does not know that a delete file was removed."""
+    table = iceberg
+    create_iceberg(table, 2, "partitioned by (p)")
+    table.sql(f"alter table {table} set tblproperties ('write.delete.granularity' = 'partition')")
+    before = table.rows("id")
+    table.sql(f"delete from {table} where id in (10, 11, 14)")
+    work, java = table.work(rebases=True), table.java_table()
+    deletes = list(java.currentSnapshot().addedDeleteFiles(java.io()))
+    change = java.newRowDelta()
+    for delete in deletes:
+        change.removeDeletes(delete)
+    change.commit()
+    assert table.rows("id") == before
+    failures = [failed for failed in table.execute(work) if isinstance(failed, GroupFailed)]
+    assert [failed.error.diagnostics[0].code for failed in failures] == ["ZL320"] * len(failures)
+    assert failures
+    assert table.rows("id") == before
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("version", [2, 3])
 def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(

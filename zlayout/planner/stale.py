@@ -53,7 +53,7 @@ def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Stal
         reasons = ["the layout spec selects other files now"]
     elif mode == "strict" and planned.version != now.version:
         reasons = [f"expected table version {planned.version}, found {now.version}"]
-    elif gone := _changed_files([group.files for group in again.groups], now, rebases=bool(saved.rebases)):
+    elif gone := _changed_files([group.files for group in again.groups], now, rebases=bool(again.plan.rebases)):
         reasons = [f"{plural(gone, 'pinned file')} {'was' if gone == 1 else 'were'} changed or removed"]
     elif _settings(saved.actions) != _settings(again.plan.actions):  # a table version does not include all settings
         reasons = ["the plan would change other settings now"]

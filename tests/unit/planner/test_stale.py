@@ -64,7 +64,9 @@ def test_what_changed_is_said(change: Callable[[TableState], TableState], reason
 
 
 def test_deletes_do_not_make_a_plan_stale_that_can_be_rebased() -> None:
-    saved, again = replace(decide(SPEC, THEN, DELTA).plan, rebases=True), decide(SPEC, THEN, DELTA)
+    again = decide(SPEC, THEN, DELTA)
+    again = replace(again, plan=replace(again.plan, rebases=True))
+    saved = again.plan
     deleted = state(File(0, 9, deleted=1), File(0, 9), version=8)
     assert staleness(saved, again, deleted, "compatible") == ()
     for now, reason in (

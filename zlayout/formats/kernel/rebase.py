@@ -14,7 +14,7 @@ What differs between the formats is in the `rebase` module of each format.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -30,6 +30,7 @@ from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.formats.base import Commit, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, positions
 from zlayout.formats.kernel.outcome import JVM_LOST, Failures, translated
+from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import (
     DIGEST,
@@ -161,7 +162,13 @@ class Rebase(ABC):
     """
 
     def __init__(
-        self, session: SparkSession, pinned: Any, work: PlannedTable, notify: Notify, failures: Failures
+        self,
+        session: SparkSession,
+        pinned: Any,
+        work: PlannedTable,
+        notify: Notify,
+        failures: Failures,
+        behind: Iterable[str] = (),
     ) -> None:
         """Store what the rewrite has read.
 
@@ -169,6 +176,8 @@ class Rebase(ABC):
             pinned: All pinned files with their deletes, a java.util.List (py4j).
             notify: Called with each stage.
             failures: How the format reports errors.
+            behind: The ids of groups whose pinned files had other deletes already when the rewrite began. They are
+                rebased before their first commit: the format may not notice each of these changes as a conflict.
         """
         self._session, self._work, self._notify, self._failures = session, work, notify, failures
         self._notes: list[Diagnostic] = []
@@ -176,6 +185,7 @@ class Rebase(ABC):
         self._new: Any = None  # all new files, once the first commit has failed
         self._deleted: dict[int, Int64] = {}  # the ascending positions of the rows that were deleted from a new file
         self._versions: dict[str, Any] = {}  # by group id, the newest version onto which it was rebased
+        self._behind = frozenset(behind)
         self._left = MAX_REBASES
         self._kept = ExitStack()  # what is needed until a commit was made or has failed
         self._rows: tuple[Reader, RowIndex, RowIndex] | None = None  # of the pinned files, and of the new ones
@@ -241,6 +251,9 @@ class Rebase(ABC):
             EngineError: As `onto_newest`.
         """
         try:
+            if any(each.group.id in self._behind for each in some) and not self.onto_newest(some):
+                files = sum(len(each.group.files) for each in some)
+                raise changed_files(self._work.table, "some", files)
             while True:
                 try:
                     return commit(some)
@@ -321,6 +334,7 @@ class Rebase(ABC):
         self._old, self._new = old, new
         self._deleted |= rows_of
         self._versions |= versions
+        self._behind -= versions.keys()
         return True
 
     def _found(self, new: Any, some: Sequence[Rewritten], deleted: Deleted) -> tuple[Located, Any] | None:

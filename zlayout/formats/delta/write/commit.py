@@ -492,7 +492,7 @@ def run_zlayout(
     Args:
         log: Makes the commits of the run.
         snapshot: The snapshot that is read, and from which conflicts are checked (py4j).
-        state: The table state of the snapshot. Groups whose files have changed since the plan are dropped.
+        state: The table state of the snapshot. Groups that have changed since the plan are dropped: `still_live`.
         notify: Called with each stage.
 
     Raises:
@@ -500,7 +500,7 @@ def run_zlayout(
         CommitUnknown: ZL331.
     """
     table = str(work.table)
-    groups, changed = still_live(work.groups, state.files, rebases=bool(work.plan.rebases))
+    groups, changed = still_live(work, state.files)
     if changed:
         failed = tuple(group.id for group, _ in changed)
         files = sum(len(group.files) for group, _ in changed)

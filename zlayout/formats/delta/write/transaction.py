@@ -23,7 +23,7 @@ import pyarrow.fs as pa_fs
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, EngineError
-from zlayout.formats.base import Commit, Group, Notify, Progress, Stage
+from zlayout.formats.base import Commit, Group, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN, VACUUMED, RunCommit, run_commits, version_with_marker
 from zlayout.formats.delta.write.by_sql import DeltaSql
 from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -250,23 +250,29 @@ class PinnedFiles:
         return positions_among(self.path, paths_of(groups))
 
 
-def still_live(
-    groups: Sequence[Group], live: FileTable, *, rebases: bool
-) -> tuple[list[Group], list[tuple[Group, int]]]:
+def still_live(work: PlannedTable, live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
     """Separate the groups whose files are unchanged from the other groups: see `split_groups`.
 
-    A file is unchanged if it is live and has the planned deletion vector. If rewrites of the table can be rebased, a
-    file may have another one: the group then has its files as they are now.
+    A file is unchanged if it is live and has the planned deletion vector. If the rewrite can be rebased, a file may
+    have another one: the group then has its files as they are now.
+
+    Args:
+        work: The planned table.
+        live: The live files of the pinned snapshot.
     """
+    same = pc.is_in(identities([group.files for group in work.groups]), value_set=live.identity())
+    unchanged, changed = split_groups(work.groups, same.to_numpy(zero_copy_only=False))
+    if not (changed and work.plan.rebases):
+        return unchanged, changed
     path = live.path.cast(pa.string())
-    if not rebases:
-        found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
-    else:
-        found = pc.is_in(paths_of(groups), value_set=path)
-    kept, changed = split_groups(groups, found.to_numpy(zero_copy_only=False))
-    if rebases:
-        kept = [replace(group, files=live.take(positions_among(path, paths_of([group])))) for group in kept]
-    return kept, changed
+    others = [group for group, _ in changed]
+    kept, changed = split_groups(others, pc.is_in(paths_of(others), value_set=path).to_numpy(zero_copy_only=False))
+    at = np.split(positions_among(path, paths_of(kept)), np.cumsum([len(group.files) for group in kept])[:-1])
+    groups = {group.id: group for group in unchanged}
+    for group, index in zip(kept, at, strict=False):  # `split` returns one array for no group
+        files = live.take(index)
+        groups[group.id] = replace(group, files=files, target_files=files.target_files(work.layout.target_size))
+    return [groups[group.id] for group in work.groups if group.id in groups], changed
 
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:

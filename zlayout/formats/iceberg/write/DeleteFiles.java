@@ -16,6 +16,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
@@ -47,9 +48,9 @@ import org.apache.iceberg.util.ContentFileUtil;
  * files with positions in tables of version 2. Numbers are passed as by ContentFiles.
  */
 public class DeleteFiles {
-    // of delete files whose content is kept: at most about 100 MB
-    private static final int MAX_KNOWN_ROWS = 10000;
-    private static final int MAX_KNOWN_FILES = 10000;
+    // of delete files whose content is kept, about 500 bytes for each row: at most about 100 MB
+    private static final int MAX_KNOWN_ROWS = 100;
+    private static final int MAX_KNOWN_FILES = 2000;
 
     /**
      * Compares the deletes of files at two versions.
@@ -60,7 +61,7 @@ public class DeleteFiles {
      *     was restored, if other equality deletes apply, or if a file that lost rows has none of its deletes for itself.
      *     An Iceberg rewrite must remove a delete file to add others.
      */
-    public byte[] newlyDeleted(List before, List after, Table table, final long limit, Map known, int threads)
+    public byte[] newlyDeleted(List before, List after, Table table, long limit, Map known, int threads)
             throws Exception {
         final EncryptingFileIO io = EncryptingFileIO.combine(table.io(), table.encryption());
         final BaseDeleteLoader loader = new Loader(new Function() {
@@ -73,6 +74,7 @@ public class DeleteFiles {
                 return new byte[0];
             }
         }
+        final AtomicLong left = new AtomicLong(limit);
         List positions = new ArrayList(before.size());
         long rows = 0;
         ExecutorService pool = Executors.newFixedThreadPool(threads);
@@ -83,16 +85,16 @@ public class DeleteFiles {
                 final FileScanTask task = (FileScanTask) after.get(at);
                 requests.add(pool.submit(new Callable() {
                     public Object call() {
-                        return compared(old, task, loader, limit);
+                        return compared(old, task, loader, left);
                     }
                 }));
             }
             for (int at = 0; at < before.size(); at++) {
                 long[] found = (long[]) ((Future) requests.get(at)).get();
-                rows += found == null ? 0 : found.length;
-                if (found == null || rows > limit) {
+                if (found == null) {
                     return new byte[0];
                 }
+                rows += found.length;
                 positions.add(found);
             }
         } catch (ExecutionException failed) {
@@ -117,8 +119,8 @@ public class DeleteFiles {
         return buffer.array();
     }
 
-    static long[] compared(FileScanTask before, FileScanTask after, BaseDeleteLoader loader, long limit) {
-        Newly newly = new Newly(positions(loader, before), limit);
+    static long[] compared(FileScanTask before, FileScanTask after, BaseDeleteLoader loader, AtomicLong left) {
+        Newly newly = new Newly(positions(loader, before), left);
         positions(loader, after).forEach(newly);
         if (newly.tooMany || newly.kept != newly.known.cardinality() || newly.count > 0 && !hasOwnDeletes(after)) {
             return null;
@@ -187,21 +189,22 @@ public class DeleteFiles {
     /** Collects the positions that are not known. */
     private static class Newly implements LongConsumer {
         final PositionDeleteIndex known;
-        final long limit;
+        final AtomicLong left;
         long[] positions = new long[16];
         int count = 0;
         long kept = 0;
         boolean tooMany = false;
 
-        Newly(PositionDeleteIndex known, long limit) {
+        /** @param left the number of rows that may still be found in any file */
+        Newly(PositionDeleteIndex known, AtomicLong left) {
             this.known = known;
-            this.limit = limit;
+            this.left = left;
         }
 
         public void accept(long position) {
             if (known.isDeleted(position)) {
                 kept++;
-            } else if (count >= limit) {
+            } else if (left.decrementAndGet() < 0) {
                 tooMany = true;
             } else {
                 if (count == positions.length) {

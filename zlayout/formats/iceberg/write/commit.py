@@ -8,7 +8,7 @@ conflict. After a conflict, the groups are divided among several commits, so tha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -111,7 +111,7 @@ PAUSE_SECONDS = 0.5  # the mean pause between two attempts of a compare-and-set
 def rewrite(
     jvm: IcebergJvm, catalog: CatalogConfig, work: PlannedTable, notify: Notify, files: FileTable
 ) -> Iterator[Event]:
-    """Rewrite the groups of the work and commit them. Groups whose files have changed since the plan are dropped.
+    """Rewrite the groups of the work and commit them. Groups that have changed since the plan are dropped.
 
     files: the live files at the work's version with the bounds of the z-order columns, for metrics.
 
@@ -121,7 +121,7 @@ def rewrite(
         CommitUnknown: ZL331.
     """
     table = jvm.load(work.table)
-    groups, dropped = still_live(jvm, table, work)
+    groups, behind, dropped = still_live(jvm, table, work)
     yield from dropped
     if not groups:
         return
@@ -135,7 +135,7 @@ def rewrite(
         work.predictions()  # wait for the sample here, because a commit should be short and is not interrupted
         notify(Progress(str(work.table), Stage.COMMITTING))
         yield from map(Notice, notes)
-        committer = Committer(pinned, catalog, work, measurement, notify)
+        committer = Committer(pinned, catalog, work, measurement, notify, behind)
         for outcome in commit_apart(rewritten, committer.commit):
             yield from map(Notice, committer.notes())
             yield outcome
@@ -181,13 +181,14 @@ class Committer:
         work: PlannedTable,
         measurement: Measurement,
         notify: Notify = lambda _: None,
+        behind: Iterable[str] = (),
     ) -> None:
-        """Find the dead snapshots in the layout records. measurement: measures the commits."""
+        """Find the dead snapshots in the layout records. measurement: measures the commits. behind: see `Rebase`."""
         self._pinned = pinned
         self._catalog = catalog
         self._work = work
         self._measurement = measurement
-        self._rebase = Rebase(pinned, work, notify)
+        self._rebase = Rebase(pinned, work, notify, behind)
         self._committed = 0
         self._dead = dead_snapshots(pinned.jvm, catalog, work.table, pinned.table)
 

@@ -6,7 +6,7 @@ apply to files with the same or an older number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,9 +153,9 @@ class Reader:
 class Rebase(rebase.Rebase):
     """The deletes of the pinned files and of the new files of one rewrite, all of them lists of scan tasks."""
 
-    def __init__(self, pinned: Staged, work: PlannedTable, notify: Notify) -> None:
-        """Store what the rewrite has read. notify: called with each stage."""
-        super().__init__(pinned.jvm.session, pinned.tasks, work, notify, FAILURES)
+    def __init__(self, pinned: Staged, work: PlannedTable, notify: Notify, behind: Iterable[str]) -> None:
+        """Store what the rewrite has read. notify, behind: see `kernel.rebase.Rebase`."""
+        super().__init__(pinned.jvm.session, pinned.tasks, work, notify, FAILURES, behind)
         self._pinned = pinned
         self._planned: tuple[int, Any] | None = None  # the newest snapshot that was planned, and its tasks
 

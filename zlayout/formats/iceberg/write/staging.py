@@ -457,29 +457,33 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: pa.Array) -> Any
     return jvm.content.tasks(table.newScan().useSnapshot(snapshot).ignoreResiduals().planFiles(), paths)
 
 
-def still_live(jvm: IcebergJvm, table: Any, work: PlannedTable) -> tuple[list[Group], list[GroupFailed]]:
+def still_live(
+    jvm: IcebergJvm, table: Any, work: PlannedTable
+) -> tuple[list[Group], frozenset[str], list[GroupFailed]]:
     """Separate the groups whose files are unchanged since the work's version.
 
-    The commit of a changed group would be a conflict, so the group is not rewritten. A file is unchanged if it is live
-    and has the same delete files, which may differ if the rewrite can be rebased. `table` is the current Java table.
+    The commit of a changed group would be a conflict, so the group is not rewritten. If the rewrite can be rebased, a
+    live file may have other delete files than planned. `table` is the current Java table.
 
     Returns:
-        The unchanged groups, and a failure for each other group.
+        The groups to rewrite, the ids of those of them whose files have other delete files, and a failure for each
+        other group.
     """
     now = head(table, work.table)
     if now is not None and now.snapshotId() == work.version:
-        return list(work.groups), []
+        return list(work.groups), frozenset(), []
     with java_errors(f"searching for concurrent changes of {work.table}"):
         pinned = table.snapshot(work.version)
         if now is None or pinned is None or not is_ancestor(jvm, table, now, work.version):
             message = f"{work.table} changed since the plan: snapshot {work.version} is not in its history"
             conflict = CommitConflict.of("ZL320", message, hint="plan again")
-            return [], [GroupFailed((group.id,), conflict) for group in work.groups]
+            return [], frozenset(), [GroupFailed((group.id,), conflict) for group in work.groups]
         before, after = (tasks_of(jvm, table, int(s.snapshotId()), paths_of(work.groups)) for s in (pinned, now))
-        # if rewrites of the table can be rebased, a live file may have other deletes than planned
-        same = jvm.content.same_deletes(after if work.plan.rebases else before, after)
-    kept, changed = split_groups(work.groups, same)
-    return kept, [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in changed]
+        same, live = jvm.content.same_deletes(before, after), jvm.content.same_deletes(after, after)
+    kept, changed = split_groups(work.groups, live if work.plan.rebases else same)
+    behind = {group.id for group, _ in split_groups(work.groups, same)[1]} & {group.id for group in kept}
+    failed = [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in changed]
+    return kept, frozenset(behind), failed
 
 
 def is_ancestor(jvm: IcebergJvm, table: Any, newest: Any, snapshot: int) -> bool:
