@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.formats.kernel.rebase import match
+from zlayout.formats.kernel.rebase import POSITION_BITS, Located, match
 
 
 def chosen(deleted: str, found: str) -> list[int] | None:
@@ -51,3 +51,13 @@ def test_the_chosen_rows_are_the_deleted_multiset() -> None:
         if at is not None:
             assert Counter(found[n] for n in at) == Counter(deleted)
             assert len(set(at)) == len(at)
+
+
+def test_rows_have_the_places_and_groups_of_their_files() -> None:
+    rows = Located(np.array([5, 2, 9]), np.array([1, 0, 2]), [np.array([0, 7]), np.array([3]), np.array([], np.int64)])
+    of_5, of_2, of_9 = (at << POSITION_BITS for at in (5, 2, 9))
+    assert rows.rows == 3
+    assert rows.places().tolist() == [of_5, of_5 + 7, of_2 + 3]
+    assert rows.owners(np.array([of_2 + 3, of_5, of_9 + 1, of_5 + 7])).tolist() == [0, 1, 2, 1]
+    nothing = np.zeros(0, np.int64)
+    assert Located(nothing, nothing, []).places().tolist() == []
