@@ -20,14 +20,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import duckdb
 import pyarrow.parquet as pq
 from arms import delta_zorder, iceberg_rewrite, target_size
 from deltalake import DeltaTable, write_deltalake
-from fsspec.implementations.local import LocalFileSystem
 from lineitem import DELTA, ICEBERG, Bench, attach, create_iceberg
 from results import replace_section
 from stars import STARS, MissingDataError, Star
+from support.counted_files import CountingFiles
 
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
@@ -44,39 +46,6 @@ CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of 
 
 
 # What DuckDB reads.
-
-
-class CountedFile:
-    """A file that adds the bytes that are read to a counter."""
-
-    def __init__(self, file: Any, counter: Counter[str], name: str) -> None:
-        self.file, self.counter, self.name = file, counter, name
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self.file.read(size)
-        self.counter[self.name] += len(data)
-        return data
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
-
-
-class CountingFiles(LocalFileSystem):  # type: ignore[misc]
-    """The local file system with the prefix `counted://`. counter: the bytes that were read, by path."""
-
-    protocol = "counted"
-    cachable = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counter: Counter[str] = Counter()
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return path.removeprefix("counted://")
-
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
-        return CountedFile(super()._open(path, mode, **options), self.counter, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ file, because it gets a list of files without bounds here; a file counts as read
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from fsspec.implementations.local import LocalFileSystem
+from support.counted_files import CountingFiles
 from support.projects import write_project
 
 import zlayout
@@ -22,35 +21,6 @@ import zlayout
 FILES, KEYS, ROWS = 20, 100, 4_000  # keys and rows of one file, which are those of one month
 LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [day]}\n"
 SPARSE = 1_000_003
-
-
-class CountedFile:
-    def __init__(self, file: Any, read: Counter[str], name: str) -> None:
-        self.file, self.counter, self.name = file, read, name
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self.file.read(size)
-        self.counter[self.name] += len(data)
-        return data
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
-
-
-class CountingFiles(LocalFileSystem):
-    protocol = "counted"
-    cachable = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counter: Counter[str] = Counter()
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return path.removeprefix("counted://")
-
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
-        return CountedFile(super()._open(path, mode, **options), self.counter, path)
 
 
 def star(folder: Path, step: int) -> None:
