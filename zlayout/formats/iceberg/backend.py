@@ -91,8 +91,14 @@ class IcebergBackend:
         return last_run(self._catalog, table)
 
     def undo(self, table: TableName, run: str | None) -> Undo:
-        """See `zlayout.formats.base.Backend` and `undo_run`."""
-        return undo_run(self._catalog, table, partial(self.observe, table, ()), run)
+        """See `zlayout.formats.base.Backend` and `undo_run`. Raises also Refused ZL242."""
+
+        def observed(snapshot: int | None) -> TableState:
+            state = self.observe(table, (), snapshot)
+            require_own_files(state)  # properties of the table say where a rollback writes the new metadata
+            return state
+
+        return undo_run(self._catalog, table, observed, run)
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Ignores commit properties: a rollback has no snapshot of its own."""

@@ -71,14 +71,20 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         Refused: ZL242.
         TableError: ZL121 to ZL123, ZL127; ZL137 and ZL138 for a table of a REST catalog.
     """
+    with loading(catalog, name), loaded_catalog(catalog) as loaded:
+        table = restore(loaded.load_table(name.identifier))
+        for location in (table.metadata.location, table.metadata_location):
+            require_location(
+                _declared(catalog, table.catalog.properties), location or "", f"the location of {name} has"
+            )
+        return keep_to_locations(table, name, catalog)
+
+
+@contextmanager
+def loading(catalog: CatalogConfig, name: TableName) -> Iterator[None]:
+    """Translate the errors of pyiceberg in the block, which loads a table. Raises TableError as `load_table`."""
     try:
-        with loaded_catalog(catalog) as loaded:
-            table = restore(loaded.load_table(name.identifier))
-            for location in (table.metadata.location, table.metadata_location):
-                require_location(
-                    _declared(catalog, table.catalog.properties), location or "", f"the location of {name} has"
-                )
-            return keep_to_locations(table, name, catalog)
+        yield
     except ZlayoutError:
         raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:

@@ -506,6 +506,7 @@ def commit_prepared(
     *,
     attempts: int = 1,
     pause: float = 0.0,
+    failures: Failures = FAILURES,
 ) -> Made:
     """Prepare a commit, send it, and settle its outcome. Return the result that belongs to the commit.
 
@@ -516,6 +517,7 @@ def commit_prepared(
         look: Reads the table again after an error. Returns the result, None if the commit is not in the table.
         attempts: How often the commit is prepared and sent if another commit succeeds first each time.
         pause: The mean pause before the third attempt and each further one, in seconds.
+        failures: How Iceberg reports failures, and where the commit would be recorded.
 
     Raises:
         CommitConflict: ZL321, if another commit succeeded first. BusyTable after several attempts.
@@ -527,7 +529,7 @@ def commit_prepared(
         with java_errors(doing):
             send, made = prepare()
         try:
-            return _sent(doing, send, made, look)
+            return _sent(doing, send, made, look, failures)
         except CommitConflict as conflict:
             if attempts == 1:
                 raise
@@ -538,9 +540,11 @@ def commit_prepared(
         attempt += 1
 
 
-def _sent(doing: str, send: Callable[[], object], made: Made, look: Callable[[Made], Made | None]) -> Made:
+def _sent(
+    doing: str, send: Callable[[], object], made: Made, look: Callable[[Made], Made | None], failures: Failures
+) -> Made:
     def commit() -> Made:
         send()
         return made
 
-    return settled(doing, commit, lambda: look(made), FAILURES)
+    return settled(doing, commit, lambda: look(made), failures)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.catalog import load_table, loaded_catalog, readable_metadata
+from zlayout.formats.iceberg.read.catalog import load_table, loaded_catalog, loading, readable_metadata
 from zlayout.formats.iceberg.read.unread_types import plain_content
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, Prepared, Swap, commit_prepared
 from zlayout.formats.kernel.execute import rollback_commit
@@ -37,8 +37,10 @@ Former = tuple[int | None, Mapping[str, str]]
 
 _REST = "rest"  # the type of catalogs that change the metadata themselves
 _WRITTEN_VERSION = 2  # of the format; pyiceberg 0.12 does not write version 3, and version 1 was not run
-# With this property, pyiceberg would import a class that the table names.
-_LOCATION_PROVIDER = "write.py-location-provider.impl"
+# With these properties, pyiceberg would import a class, or write to a place, that the table names.
+_OF_WRITERS = ("write.py-location-provider.impl", "write.metadata.path")
+# Where a rollback is recorded, for messages. It makes no snapshot.
+_FAILURES = replace(FAILURES, history=f"the table property {ROLLBACK}")
 
 
 def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
@@ -73,7 +75,7 @@ def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
     def look(done: Commit) -> Commit | None:
         return done if _is_recorded(dict(jvm.load(undo.table).properties()), run_id) else None
 
-    return commit_prepared(_doing(undo, run_id), prepare, look)
+    return commit_prepared(_doing(undo, run_id), prepare, look, failures=_FAILURES)
 
 
 def _read(jvm: IcebergJvm, io: Any, path: str) -> Former | None:
@@ -116,12 +118,15 @@ def roll_back_by_catalog(catalog: CatalogConfig, undo: Undo, run_id: str) -> Com
         changed = _properties(base, lambda path: _read_by_catalog(table, path), undo, run_id)
     done = rollback_commit(undo, undo.before)
     with loaded_catalog(catalog) as loaded:
-        own = loaded.load_table(undo.table.identifier)
-        requirements = _requirements(undo, table, None if catalog.type == _REST else own)
+        own = None
+        if catalog.type != _REST:
+            with loading(catalog, undo.table):
+                own = loaded.load_table(undo.table.identifier)
+        requirements = _requirements(undo, table, own)
 
         def send() -> Commit:
             try:
-                loaded.commit_table(own, requirements, _updates(base, changed, undo))
+                loaded.commit_table(own or table, requirements, _updates(base, changed, undo))
             except CommitFailedException as error:
                 raise _overtaken(undo) from error
             return done
@@ -129,7 +134,7 @@ def roll_back_by_catalog(catalog: CatalogConfig, undo: Undo, run_id: str) -> Com
         def look() -> Commit | None:
             return done if _is_recorded(load_table(catalog, undo.table).metadata.properties, run_id) else None
 
-        return settled(_doing(undo, run_id), send, look, Failures(history=FAILURES.history, unsent=_is_refusal))
+        return settled(_doing(undo, run_id), send, look, Failures(history=_FAILURES.history, unsent=_is_refusal))
 
 
 def _updates(base: Document, changed: Mapping[str, str | None], undo: Undo) -> tuple[Any, ...]:
@@ -208,8 +213,8 @@ def _unwritable(read: Document, stored: Document, now_ms: int) -> str:
     """
     if read["format-version"] != _WRITTEN_VERSION:
         return f"of a table of format version {read['format-version']}"
-    if _LOCATION_PROVIDER in read.get("properties", {}):
-        return f"of a table with {_LOCATION_PROVIDER}"
+    if found := [name for name in _OF_WRITERS if name in read.get("properties", {})]:
+        return f"of a table with {', '.join(found)}"
     if lost := sorted(key for key, value in stored.items() if not _keeps(value, read.get(key))):
         return f"of a table whose {', '.join(lost)} pyiceberg would not write as they are"
     if now_ms < int(read["last-updated-ms"]):
@@ -243,6 +248,8 @@ def _require_current(base: Document, undo: Undo) -> None:
     snapshots = {one["snapshot-id"]: one for one in base.get("snapshots", ())}
     current = snapshots.get(base.get("current-snapshot-id"))
     if base.get("table-uuid") != undo.table_id or current is None or current["snapshot-id"] != undo.version:
+        raise _overtaken(undo)
+    if undo.before not in snapshots:  # it has expired
         raise _overtaken(undo)
     if current.get("first-row-id") is not None and snapshots[undo.before].get("first-row-id") is None:
         raise changed_table(undo.table, "it has row ids now, which the replaced files do not have")
