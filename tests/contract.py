@@ -4,6 +4,7 @@ A subclass names the arena: how to make a table, append to it and read it with t
 """
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Protocol
 
@@ -241,7 +242,7 @@ class Contract:
         with pytest.raises(Refused, match="stale"):
             check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "strict")
         arena.delete_below(5)
-        with pytest.raises(Refused, match="changed or removed"):
+        with nullcontext() if saved.rebases else pytest.raises(Refused, match="changed or removed"):
             check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "compatible")
 
     def test_saved_plan_is_refused_for_another_layout(self, arena: Arena) -> None:
