@@ -1,6 +1,6 @@
 """Deliberate defects of a Delta rewrite: each replaces one function of the product by one that is wrong."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -37,10 +37,10 @@ def send_unchecked(self: Any, transaction: Any, added: Any, removed: Any, *tags:
     return real_send(self, transaction, added, removed, *tags)
 
 
-def same_paths(groups: Sequence[Any], live: Any) -> tuple[list[Any], list[Any]]:
+def same_paths(work: Any, live: Any) -> tuple[list[Any], list[Any]]:
     there = set(live.path.to_pylist())
-    kept = [g for g in groups if there.issuperset(g.files.path.to_pylist())]
-    return kept, [g for g in groups if g not in kept]
+    kept = [g for g in work.groups if there.issuperset(g.files.path.to_pylist())]
+    return kept, [(g, 1) for g in work.groups if g not in kept]
 
 
 def planned_rows(delta: Any, snapshot: Any, table: str, groups: Any, live: int) -> Any:  # noqa: ARG001

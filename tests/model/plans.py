@@ -52,4 +52,4 @@ def work_of(state: TableState) -> PlannedTable:
         for number, part in enumerate((wanted[:half], wanted[half:]))
         if part
     )
-    return make_work(LAYOUT, NAME, groups=groups, version=state.version, table_id=state.table_id)
+    return make_work(LAYOUT, NAME, groups=groups, version=state.version, table_id=state.table_id, rebases=True)
