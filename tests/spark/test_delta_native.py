@@ -284,7 +284,9 @@ def test_an_empty_string_never_becomes_null_in_a_partition_column(
     assert table.observe().version == state.version
 
 
-@pytest.mark.parametrize("value", ["'__HIVE_DEFAULT_PARTITION__'", "X''", "X'FF01'"])
+@pytest.mark.parametrize(
+    "value", ["'__HIVE_DEFAULT_PARTITION__'", *(pytest.param(v, marks=pytest.mark.long) for v in ("X''", "X'FF01'"))]
+)
 def test_a_value_that_no_partition_column_can_hold_is_refused_before_any_write(table: DeltaSubject, value: str) -> None:
     select = f"select id a, id b, {value} p, X'C3BC' q from range(20)"
     table.sql(f"create table {table} using delta as {select}")

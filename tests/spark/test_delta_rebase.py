@@ -204,7 +204,7 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     assert table.spark._jsparkSession.sharedState().cacheManager().isEmpty(), "Spark keeps no rows after the commit"
 
 
-@pytest.mark.parametrize("cloned", [False, True])
+@pytest.mark.parametrize("cloned", [pytest.param(False, marks=pytest.mark.long), True])
 def test_commits_leave_the_files_that_the_newest_snapshot_has(table: DeltaSubject, *, cloned: bool) -> None:
     """A shallow clone has absolute paths."""
     create_delta(table, 200)

@@ -111,6 +111,7 @@ def check(table: SparkSubject, cli: Cli, folder: Path) -> None:
     assert 0.8 * predicted.mean_bytes < size < 1.1 * predicted.mean_bytes
 
 
+@pytest.mark.long
 def test_the_advice_from_an_event_log_is_what_duckdb_reads_of_iceberg(
     iceberg: IcebergSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
