@@ -95,6 +95,7 @@ def test_a_jar_of_a_local_maven_repository_is_not_used(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_operator_may_name_other_jars(project: Path, planted: Path, mark: Path) -> None:
     """This shows also that the class of the tests above leaves its mark."""
     doctor(project, PYSPARK_SUBMIT_ARGS=f"--jars {planted} pyspark-shell")

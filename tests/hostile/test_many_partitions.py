@@ -64,6 +64,7 @@ def timed(*arguments: str) -> Answer:
     return answer
 
 
+@pytest.mark.long
 def test_a_plan_of_many_partitions_is_written_read_shown_and_applied(table: MemoryTable) -> None:
     planned = timed("plan", "--out", "plan.json")
     assert planned.code == 0

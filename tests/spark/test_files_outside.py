@@ -127,6 +127,7 @@ def test_optimize_does_not_use_another_list_of_sidecars(delta: DeltaSubject) -> 
     assert delta.rows("id", "id is not null and a is not null") == rows
 
 
+@pytest.mark.long
 def test_a_permitted_shallow_clone_is_laid_out(delta_of_writer: DeltaSubject) -> None:
     source = delta_of_writer
     source.sql(f"alter table {source} set tblproperties ('delta.enableDeletionVectors' = 'true')")

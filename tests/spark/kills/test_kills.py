@@ -22,8 +22,16 @@ from zlayout.session.results import Applied
 from zlayout.spec.load import load_project
 
 VICTIMS = ("jvm", "python", "both")
-# Nine points in `make test`, each on one format with one victim; all of them in `make test-long`.
-MORE = {"before settings", "before sampling", "while sampling", "placed", "before the gate", "after the gate"} | {
+# Eight points in `make test`, each on one format with one victim; all of them in `make test-long`.
+MORE = {
+    "before settings",
+    "after settings",
+    "before sampling",
+    "while sampling",
+    "placed",
+    "before the gate",
+    "after the gate",
+} | {
     "1 ms into the commit",
     "80 ms into the commit",
     "looking again",
