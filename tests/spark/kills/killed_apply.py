@@ -22,7 +22,6 @@ from zlayout.formats.delta.write import optimize as delta_settings
 from zlayout.formats.delta.write import rebase as delta_rebase
 from zlayout.formats.delta.write.transaction import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
-from zlayout.formats.iceberg.write import jvm as prepared
 from zlayout.formats.iceberg.write import rebase as iceberg_rebase
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
@@ -38,7 +37,7 @@ _SAMPLE = ((shards, "take_sample"),)
 _PLACE = ((delta_commit, "place"), (iceberg_commit, "place"))
 _WRITE = ((delta_commit, "write_with_stats"), (Staged, "write"))
 _GATE = ((Gate, "check"),)
-_SEND = ((Log, "commit"), (prepared, "settled"))
+_SEND = ((Log, "commit"), (iceberg_commit, "commit_prepared"))  # of rewrites, not of settings
 _LOOK = ((applying, "plan_table_in_time"),)
 _REBASES = (delta_rebase.Rebase, iceberg_rebase.Rebase)
 _COMMITTERS = (delta_commit.Committer, iceberg_commit.Committer)
