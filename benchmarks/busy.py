@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import large
 import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -47,15 +48,7 @@ from zlayout.spec.model import TableName
 
 OUT = Path(__file__).parent / "results" / "busy.json"
 SECTION = "## Rewrites beside a writer"
-PROJECT = """\
-version: 1
-catalogs:
-  lake: {{format: delta, warehouse: "{root}/delta"}}
-  ice: {{format: iceberg, type: sql, uri: "sqlite:///{root}/ice.db", warehouse: "file://{root}/iceberg"}}
-spark:
-  master: "local[2]"
-  conf: {{spark.driver.memory: "{heap}", spark.sql.shuffle.partitions: "4", spark.local.dir: "{root}/shuffle"}}
-"""
+PROJECT = large.PROJECT + '    spark.sql.shuffle.partitions: "4"\n'
 LAYOUT = "version: 1\ntable: {table}\nzorder: {{columns: [{columns}]}}\nfiles: {{target_size: {target}MiB}}\n"
 KEYS = ("a, b", "c, d")
 ROW_BYTES = 90
@@ -68,14 +61,10 @@ LOST_RACE = (
     "CommitFailedException",
     "SQLITE_BUSY",
 )
-# An append by hand: the columns of a row follow from its id, and `v` is the number of the statement that wrote it.
-COLUMNS = {
-    "a": "cast(id * 7919 % 1000003 as int)",
-    "b": "cast(id * 104729 % 999983 as int)",
-    "c": "cast(id * 15485863 % 999979 as int)",
-    "d": "cast(id * 32452843 % 999961 as int)",
-    "note": "sha2(cast(id as string), 224)",
-}
+# The columns of a row follow from its id, and `v` is the number of the statement that wrote it.
+FACTORS = {"a": (7919, 1000003), "b": (104729, 999983), "c": (15485863, 999979), "d": (32452843, 999961)}
+COLUMNS = {name: f"cast(id * {by} % {modulus} as int)" for name, (by, modulus) in FACTORS.items()}
+COLUMNS["note"] = "sha2(cast(id as string), 224)"
 VALUES = ", ".join(f"{value} as {name}" for name, value in COLUMNS.items())
 DELTA = (
     "using delta tblproperties ('delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', "
@@ -175,12 +164,7 @@ class Ledger:
             return abs(len(ids) - len(expected)) + len(np.setxor1d(ids, expected))
         order = np.argsort(ids)
         wrong = (ids[order] != expected) | (v[order] != self.v[expected])
-        for name, by, modulus in (
-            ("a", 7919, 1000003),
-            ("b", 104729, 999983),
-            ("c", 15485863, 999979),
-            ("d", 32452843, 999961),
-        ):
+        for name, (by, modulus) in FACTORS.items():
             wrong |= rows[name].to_numpy()[order] != expected * by % modulus
         return int(wrong.sum())
 

@@ -1,12 +1,11 @@
 """The journey from an event log of Spark: advice, plan, apply, and what DuckDB then reads, beside the prediction."""
 
-import json
 from pathlib import Path
 
 import pytest
 from spark.event_logs import event_log
-from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
-from spark.test_partition_pruning import sibling
+from spark.subjects import SparkSubject
+from spark.test_partition_pruning import make_project, sibling
 from support.projects import Cli, cli
 from unit.session.test_duckdb_reads import files_read
 
@@ -21,7 +20,6 @@ FIRST_KEY = 2_450_816  # of the dimension, as TPC-DS numbers days
 MONTH = """select sum(s.price) from {sales} s join {dates} d on s.sold_date_sk = d.d_date_sk
 where d.d_year = {year} and d.d_moy = {month}"""
 ITEM = "select sum(s.price) from {sales} s where s.item between {item} and {last}"
-LAYOUT = "version: 1\ntable: {table}\nfiles: {{target_size: {size}B}}\n"
 
 
 def make_star(table: SparkSubject) -> str:
@@ -43,15 +41,6 @@ def make_star(table: SparkSubject) -> str:
     return dates
 
 
-def make_project(table: SparkSubject, folder: Path) -> None:
-    catalog = {"format": table.catalog.format, "type": table.catalog.type, **table.catalog.options}
-    project = {"version": 1, "catalogs": {table.catalog.name: catalog}, "workload": {"engine": "duckdb"}}
-    (folder / "zlayout.yaml").write_text(json.dumps(project))
-    (folder / "layouts").mkdir()
-    size = int(table.observe().files.bytes.sum()) // FILES
-    (folder / "layouts/sales.yaml").write_text(LAYOUT.format(table=table.name, size=size))
-
-
 def queries(sales: str, dates: str) -> list[str]:
     """Queries for ten months through the dimension, and for five ranges of items."""
     months = [(2001 + number // 12, number % 12 + 1) for number in range(1, MONTHS, 5)] * 2
@@ -70,7 +59,7 @@ def paths_of(table: SparkSubject, name: str) -> list[str]:
 def check(table: SparkSubject, cli: Cli, folder: Path) -> None:
     """Take the way of a new user, and compare the prediction with what DuckDB reads."""
     dates, name = make_star(table), str(table.name)
-    make_project(table, folder)
+    make_project(table, folder, FILES, workload={"engine": "duckdb"})
     asked = queries(str(table), dates)
     with event_log(table.spark, folder / "log", "zstd", rolling=True):
         for query in asked:
@@ -112,16 +101,9 @@ def check(table: SparkSubject, cli: Cli, folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_advice_from_an_event_log_is_what_duckdb_reads_of_iceberg(
-    iceberg: IcebergSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_the_advice_from_an_event_log_is_what_duckdb_reads(
+    format: str, request: pytest.FixtureRequest, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check(iceberg, cli, tmp_path)
-
-
-@pytest.mark.long
-def test_the_advice_from_an_event_log_is_what_duckdb_reads_of_delta(
-    delta: DeltaSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    check(delta, cli, tmp_path)
+    check(request.getfixturevalue(format), cli, tmp_path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from spark.event_logs import event_log
-from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
+from spark.subjects import SparkSubject
 from support.projects import Cli, cli
 
 import zlayout
@@ -50,6 +50,16 @@ def make_star(table: SparkSubject) -> str:
     return dates
 
 
+def make_project(table: SparkSubject, folder: Path, files: int, **settings: Any) -> None:
+    """Write a project with an empty layout of the table, whose files have the size of its `files` files."""
+    catalog = {"format": table.catalog.format, "type": table.catalog.type, **table.catalog.options}
+    project = {"version": 1, "catalogs": {table.catalog.name: catalog}, **settings}
+    (folder / "zlayout.yaml").write_text(json.dumps(project))
+    (folder / "layouts").mkdir()
+    size = int(table.observe().files.bytes.sum()) // files
+    (folder / "layouts/sales.yaml").write_text(LAYOUT.format(table=table.name, size=size))
+
+
 def make_queries(table: SparkSubject, dates: str) -> list[str]:
     """Queries for months, a quarter and two single months through the dimension, and for ranges of items."""
     own, key, _ = KEYS[table.catalog.format]
@@ -81,11 +91,7 @@ def files_read(table: SparkSubject, queries: list[str]) -> list[int]:
 def journey(table: SparkSubject, cli: Cli, folder: Path) -> tuple[Study, WorkloadForecast, list[int], list[int]]:
     """Return the advice, the forecast once it is applied, and the files that Spark reads before and after."""
     dates, name = make_star(table), str(table.name)
-    catalog = {"format": table.catalog.format, "type": table.catalog.type, **table.catalog.options}
-    (folder / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {table.catalog.name: catalog}}))
-    (folder / "layouts").mkdir()
-    size = int(table.observe().files.bytes.sum()) // FILES
-    (folder / "layouts/sales.yaml").write_text(LAYOUT.format(table=table.name, size=size))
+    make_project(table, folder, FILES)
     queries = make_queries(table, dates)
     with event_log(table.spark, folder / "log", "zstd", rolling=True):
         before = files_read(table, queries)
@@ -115,16 +121,9 @@ def check(table: SparkSubject, cli: Cli, folder: Path) -> None:
     assert measured < 0.3 * FILES
 
 
-def test_spark_reads_the_predicted_partitions_of_iceberg(
-    iceberg: IcebergSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("format", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+def test_spark_reads_the_predicted_partitions(
+    format: str, request: pytest.FixtureRequest, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check(iceberg, cli, tmp_path)
-
-
-@pytest.mark.long
-def test_spark_reads_the_predicted_partitions_of_delta(
-    delta: DeltaSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    check(delta, cli, tmp_path)
+    check(request.getfixturevalue(format), cli, tmp_path)

@@ -142,12 +142,12 @@ Measure = Callable[[Layout, Sequence[TableQuery]], Choice]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A layout with cuts, and the check of the cuts by the held-out queries.
+    """A layout with cuts, or in partitions, and the check of these by the held-out queries.
 
     Attributes:
-        layout: The layout with cuts.
+        layout: The layout.
         queries: The number of held-out queries.
-        share: The bytes that they read in this layout, divided by those in the layout without cuts.
+        share: The bytes that they read in this layout, divided by those in the best layout without cuts or partitions.
     """
 
     layout: Layout
@@ -156,15 +156,19 @@ class Checked:
 
     @property
     def is_better(self) -> bool:
-        """Whether the cuts save the held-out queries enough to be recommended."""
+        """Whether the cuts or partitions save the held-out queries enough to be recommended."""
         return self.share <= 1 - MIN_SAVING_OF_CUTS
+
+    @property
+    def held_out(self) -> str:
+        """The number of held-out queries in words."""
+        return f"{plural(self.queries, 'query')} that they were not chosen from"
 
 
 def note_on_cuts(checked: Checked) -> str:
     """Return the result of the check of recommended cuts in one sentence."""
-    held_out = f"{plural(checked.queries, 'query')} that they were not chosen from"
     return (
-        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {held_out} read "
+        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {checked.held_out} read "
         f"{share(checked.share)} of the bytes that they read without the cuts."
     )
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.types as pt
 
 from zlayout.advisor.costs import measure
-from zlayout.advisor.cuts import split
+from zlayout.advisor.cuts import Checked, split
 from zlayout.advisor.model import Choice, TableQuery
-from zlayout.message_text import plural
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.planner.sampled import MAX_SMALL_SHARE
 from zlayout.planner.simulation import Drawn, Rewrite, draws_of
@@ -30,8 +29,6 @@ from zlayout.table.transforms import transformed
 
 MAX_SOURCES = 3
 MAX_PARTITIONS = 200
-# Share of the bytes that the held-out queries must save against the best layout without partitions.
-MIN_SAVING_OF_PARTITIONS = 0.05
 # Widths of truncate for integers: keys of days that are numbered, or written as 20011231.
 WIDTHS = (10, 30, 100, 365, 1000, 10_000)
 
@@ -51,33 +48,12 @@ def partition_keys(column: Column, *, transforms: bool) -> tuple[PartitionField,
     return tuple(PartitionField(column.name, name) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Partitioned:
-    """A layout with partitions, and its result for the held-out queries.
-
-    Attributes:
-        choice: The layout with partitions, with its costs for all queries.
-        queries: The number of held-out queries.
-        share: The bytes that they read in this layout, divided by those in the best layout without partitions.
-    """
-
-    choice: Choice
-    queries: int
-    share: float
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the partitions save the held-out queries enough to be recommended."""
-        return self.share <= 1 - MIN_SAVING_OF_PARTITIONS
-
-
-def note_on_partitions(found: Partitioned) -> str:
+def note_on_partitions(fields: Sequence[PartitionField], checked: Checked) -> str:
     """Return the result of the check of recommended partitions in one sentence."""
-    fields = ", ".join(map(str, found.choice.partition_by or ()))
-    held_out = f"{plural(found.queries, 'query')} that they were not chosen from"
+    names = ", ".join(map(str, fields))
     return (
-        f"Partitions by {fields}: {held_out} read {share(found.share)} of the bytes that they read in the best layout "
-        "without partitions. By the keys of joined tables, Spark skips partitions and no files."
+        f"Partitions by {names}: {checked.held_out} read {share(checked.share)} of the bytes that they read in the "
+        "best layout without partitions. By the keys of joined tables, Spark skips partitions and no files."
     )
 
 
@@ -88,7 +64,7 @@ def search_partitions(
     queries: Sequence[TableQuery],
     with_few_rows: Callable[[Rewrite], Drawn],
     deadline: float,
-) -> Partitioned | None:
+) -> tuple[Choice, Checked] | None:
     """Choose a partitioning by a part of the queries, and check it by the held-out queries.
 
     Args:
@@ -100,8 +76,8 @@ def search_partitions(
         deadline: The time on the monotonic clock at which the search ends.
 
     Returns:
-        The best partitioning and the check; None if no partitioning has files of a sensible size, if no query can be
-        held out, or if the deadline passed.
+        The best partitioning with its costs for all queries, and the check; None if no partitioning has files of a
+        sensible size, if no query can be held out, or if the deadline passed.
     """
     chosen_from, held_out = split(queries)
     if not held_out or not chosen_from:
@@ -125,7 +101,7 @@ def search_partitions(
     choice = replace(measure(draws, layout, queries), partition_by=(field,))
     before = measure(draws_of(rewrite), layouts[0], held_out, with_touched=False).costs.mean_bytes
     after = measure(draws, layout, held_out, with_touched=False).costs.mean_bytes
-    return Partitioned(choice, len(held_out), after / before if before else 1.0)
+    return choice, Checked(layout, len(held_out), after / before if before else 1.0)
 
 
 def _within(layout: Layout, field: PartitionField) -> Layout | None:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from zlayout.advisor.costs import column_shares, costs, lowest, measure
-from zlayout.advisor.cuts import note_on_cuts, search_cuts
+from zlayout.advisor.cuts import Checked, note_on_cuts, search_cuts
 from zlayout.advisor.model import (
     Choice,
     ColumnUse,
@@ -25,7 +25,7 @@ from zlayout.advisor.model import (
     TableWorkload,
     Use,
 )
-from zlayout.advisor.partitioning import Partitioned, note_on_partitions, search_partitions
+from zlayout.advisor.partitioning import note_on_partitions, search_partitions
 from zlayout.curve.tree import Ranked
 from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
 from zlayout.planner.simulation import MAX_ROWS, MAX_ROWS_PER_FILE, Drawn, Rewrite, draw, draws_of
@@ -380,8 +380,9 @@ def study(
         tried += len(search.known)
     if question.partitions and choices:
         partitioned = _partitioned(choices, declared, draws, queries, question, started)
-        if partitioned is not None and partitioned.is_better:
-            choices, notes = [*choices, partitioned.choice], (*notes, note_on_partitions(partitioned))
+        if partitioned is not None and partitioned[1].is_better:
+            choice, checked = partitioned
+            choices, notes = [*choices, choice], (*notes, note_on_partitions(choice.partition_by or (), checked))
     now = costs(queries, state.files)
     lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
@@ -459,7 +460,7 @@ def _partitioned(
     queries: tuple[TableQuery, ...],
     question: Question,
     started: float,
-) -> Partitioned | None:
+) -> tuple[Choice, Checked] | None:
     """Search for a partitioning of the best layout without partitions."""
     simulated = sorted([*choices, *([declared] if declared else [])], key=_cost)
     few = partial(_with_fewer_rows, rows=CUT_ROWS)

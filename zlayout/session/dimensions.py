@@ -75,6 +75,8 @@ def read_joined(
         return workload, ()
     columns_of_partitions = {field.source for field in state.partition_fields if field.transform != "void"}
     by_partitions = {name.lower() for name in (*columns_of_partitions, *candidates)} if skipping.partitions else None
+    if by_partitions is not None and not by_partitions:  # for most tables, without a look at each query
+        return workload, ()
     own = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
     queries = {scan.query for scan in own if by_partitions is None or _may_join_by(by_partitions, scan)}
     if not queries:

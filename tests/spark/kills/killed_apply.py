@@ -87,17 +87,16 @@ def _delete_before_the_first_commit(folder: Path) -> None:
             backend.runtime.session.sql(f"alter table delta.`{folder}` set tblproperties ({properties})")
         return execute(planned, backend, *others)
 
-    def delete(commit: Callable[..., Any], committer: Any, *arguments: Any) -> Any:
+    def delete_first(committed: Callable[..., Any], rebases: Any, *arguments: Any) -> Any:
         if not deleted:
-            name = f"delta.`{folder}`" if is_delta else str(committer._work.table)
-            deleted.append(committer._rebase._session.sql(f"delete from {name} where {DELETED}"))
-        return commit(committer, *arguments)
+            name = f"delta.`{folder}`" if is_delta else str(rebases._work.table)
+            deleted.append(rebases._session.sql(f"delete from {name} where {DELETED}"))
+        return committed(rebases, *arguments)
 
     deleted: list[Any] = []
     applying.execute = functools.partial(enable_vectors, applying.execute)
-    for each in _COMMITTERS:
-        commit = each.commit
-        each.commit = lambda self, some, commit=commit: delete(commit, self, some)  # type: ignore[method-assign]
+    until_committed = rebase.Rebase.until_committed
+    rebase.Rebase.until_committed = lambda *given: delete_first(until_committed, *given)  # type: ignore[method-assign]
 
 
 def install(targets: tuple[tuple[Any, str], ...], moment: Moment, at_call: int, victim: str, folder: Path) -> None:

@@ -479,7 +479,8 @@ def still_live(
             conflict = CommitConflict.of("ZL320", message, hint="plan again")
             return [], frozenset(), [GroupFailed((group.id,), conflict) for group in work.groups]
         before, after = (tasks_of(jvm, table, int(s.snapshotId()), paths_of(work.groups)) for s in (pinned, now))
-        same, live = jvm.content.same_deletes(before, after), jvm.content.same_deletes(after, after)
+        same = jvm.content.same_deletes(before, after)
+        live = jvm.content.same_deletes(after, after)  # where there is a task
     kept, changed = split_groups(work.groups, live if work.plan.rebases else same)
     behind = {group.id for group, _ in split_groups(work.groups, same)[1]} & {group.id for group in kept}
     failed = [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in changed]
