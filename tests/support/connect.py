@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,13 @@ from zlayout.spark.jars import cache_folder, closure, provide
 
 TOKEN = "token-of-the-test"
 _OPENED = ("java.lang", "java.nio", "java.net", "java.util", "java.util.concurrent", "sun.nio.ch", "sun.util.calendar")
+# For tests, which run for a short time.
+_JAVA = (
+    "-Xmx2g",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=240m",  # of 48 MB with this level, which a long run fills
+    "-XX:+UseSerialGC",
+)
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -58,8 +65,8 @@ class ConnectServer:
 
 
 @contextmanager
-def connect_server(log: Path, conf: Mapping[str, str]) -> Iterator[ConnectServer]:
-    """Start a server with the jars of Delta, Iceberg and SQLite, and end it after the block."""
+def connect_server(log: Path, conf: Mapping[str, str], java: Iterable[str] = _JAVA) -> Iterator[ConnectServer]:
+    """Start a server with the jars of Delta, Iceberg and SQLite, and end it after the block. java: options of Java."""
     home, port, release = versions.spark_home(), free_port(), versions.installed()
     assert release.iceberg_package
     packages = [release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]]
@@ -75,10 +82,7 @@ def connect_server(log: Path, conf: Mapping[str, str]) -> Iterator[ConnectServer
     }
     command = [
         "java",
-        "-Xmx2g",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:ReservedCodeCacheSize=240m",  # of 48 MB with this level, which a long run fills
-        "-XX:+UseSerialGC",
+        *java,
         "-Dderby.system.home=" + str(log.parent),
         *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
         *("-cp", os.pathsep.join([f"{home}/jars/*", *map(str, jars)])),
