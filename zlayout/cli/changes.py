@@ -324,6 +324,5 @@ def _files(count: float) -> str:
 
 
 def _name(location: str) -> str:
-    """Return the end of `folder/file:line`, which is the part that differs."""
     name = printable(location.rpartition("/")[2])
     return name if len(name) <= MAX_NAME_WIDTH else "..." + name[3 - MAX_NAME_WIDTH :]

@@ -130,7 +130,6 @@ def _chosen(
 
 
 def _list(found: Sequence[Found], console: Console) -> None:
-    """List tables to choose from. Names are last, because they may be long."""
     console.say(f"{'':>4}  {'size':>9}  {'files':>9}  {'last write (UTC)':<16}  table")
     for number, one in enumerate(found[:MAX_LISTED], 1):
         total, files, written = one.measured

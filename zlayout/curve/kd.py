@@ -470,7 +470,6 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
 
 
 def _divide(parts: _Parts, splits: _Splits) -> _Parts:
-    """The parts of the next level: the left sides of all split parts, then their right sides."""
     split = splits.column >= 0
     left = splits.left_pieces[split]
     return _Parts(

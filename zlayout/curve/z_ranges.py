@@ -140,7 +140,6 @@ def _positions(z: ArrayLike) -> Positions:
 
 
 def _schedule(zmin: int, zmax: int, z: Positions, schedule: Sequence[int] | None) -> Sequence[int]:
-    """Check corners and z-addresses. Return the schedule; the default one has as many bits as they need."""
     lowest, highest = (min(int(z.min()), zmin), max(int(z.max()), zmax)) if z.size else (min(zmin, zmax), zmax)
     if schedule is None:
         schedule = [turn % 2 for turn in range(max(highest.bit_length(), int(zmin).bit_length()))]
@@ -238,7 +237,6 @@ def _compare_with_box(found: _Ranges, zmin: int, zmax: int, masks: Sequence[int]
 
 
 def _halve(found: _Ranges, bit: int) -> _Ranges:
-    """Halve each cell. All cells have 2**bit z-addresses."""
     copies = np.where(found.is_cell, 2, 1)
     is_cell = np.repeat(found.is_cell, copies)
     first, last = np.repeat(found.first, copies), np.repeat(found.last, copies)

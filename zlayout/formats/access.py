@@ -385,7 +385,6 @@ def client_of(service: str, region: str | None, endpoint_url: str | None = None,
 
 
 def _encryption(catalog: CatalogConfig) -> dict[str, str]:
-    """Return the parameters of S3 for new objects, if the properties of a catalog name a key of KMS."""
     own = properties(catalog)
     kind = own.get("s3.sse.type") or own.get("aws_server_side_encryption") or ""
     key = kms_key(catalog)

@@ -175,7 +175,6 @@ def _repeated(partition: NDArray[np.int32], side: pa.Array, chosen: Bools) -> in
 
 
 def _common_prefix(bounds: ColumnBounds, chosen: Bools) -> int:
-    """Return the length (characters or bytes) of the common prefix of all bounds of the files."""
     index = pa.array(np.flatnonzero(chosen))
     low = pc.min_max(bounds.lower.take(index))["min"].as_py()
     high = pc.min_max(bounds.upper.take(index))["max"].as_py()
@@ -183,14 +182,12 @@ def _common_prefix(bounds: ColumnBounds, chosen: Bools) -> int:
 
 
 def _length(side: pa.Array) -> Int64:
-    """Return the length of each bound in characters (bytes of a binary column); -1 for a missing bound."""
     lengths = pc.utf8_length(side) if pa.types.is_string(side.type) else pc.binary_length(side)
     found: Int64 = pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 
 
 def _codes(side: pa.Array) -> Int64:
-    """Return a number for each bound that is equal for equal bounds; -1 for a missing bound."""
     codes: Int64 = pc.fill_null(side.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
@@ -355,7 +352,6 @@ def length_in(value: str) -> int:
 
 
 def _longer(column: Column, state: TableState, length: int) -> int:
-    """Return by how many characters the two bounds of a column grow. Bounds that are not truncated do not grow."""
     bounds = state.files.bounds.get(column.name)
     if bounds is not None and len(state.files) and not np.any(bounds.truncated):
         return 0

@@ -213,7 +213,6 @@ def _reader() -> SchemaValidator:
 
 
 def _strict(schema: Any) -> Any:
-    """Return a core schema in which scalars are strict, and lists stop at their first invalid item."""
     if isinstance(schema, list):
         return [_strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -274,7 +273,6 @@ def _first_error(error: ValidationError) -> str:
 
 
 def _incoherence(document: Document) -> str:
-    """Describe the first rule that the document breaks although its types are valid; empty if it breaks none."""
     for entries in (document.tables, document.results, document.pictures):
         if len({entry.table for entry in entries}) < len(entries):
             return "duplicate table"

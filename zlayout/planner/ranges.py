@@ -147,7 +147,6 @@ def touched_ranges(spec: LayoutSpec, state: TableState, now: Measured, rewrites:
 def _touched_range(
     spec: LayoutSpec, state: TableState, now: Measured, rewrites: Rewrites, at: int, column: Column
 ) -> tuple[float, float]:
-    """Return the range of touched of a z-order column, summed over partitions. at: the index of the column."""
     touched, (kept, changed, apart) = now.touched[:, at], rewrites.changes()
     written = rewrites.in_partitions(rewrites.targets)
     lowest = has_values(state.files, column.name, len(touched)).astype(np.float64)

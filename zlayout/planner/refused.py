@@ -51,5 +51,4 @@ def refused_partitions(
 
 
 def _partitions(refusal: PartitionRefusal, state: TableState) -> Bools:
-    """Return the partitions, bool[P], that have a file with the reason."""
     return counts(state.files.partition[refusal.files], len(state.files.partitions)) > 0

@@ -227,7 +227,6 @@ class RunReport:
 
 
 def _changed(table: str) -> Diagnostic:
-    """Return the problem of a table for which all that was planned is done, and which is not as declared."""
     message = f"{table}: the table needs other changes than were planned, because it changed since the plan"
     return Diagnostic("ZL320", message, hint="plan and apply again; `RunReport.after` has the plan after the run")
 

@@ -123,7 +123,6 @@ def adopt(
 
 
 def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
-    """Return the files that have values but no bounds in a z-order column, so that their order is unknown."""
     missing = np.zeros(len(files), bool)
     for name, metrics in zip(spec.column_names, now.metrics, strict=True):
         if metrics.unbounded:
@@ -498,7 +497,6 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
 
 
 def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSelection:
-    """Select as `select` does, and move the files of the partitions `old` to the partitioning to reach."""
     spec, state, files, facts = given.spec, given.state, given.state.files, adopted.partitions
     groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), given.max_bytes)
     then = arrivals(spec, state, given.fields, groups, facts.current & (facts.files > 0), facts.in_scope)

@@ -64,7 +64,6 @@ def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Stal
 
 
 def _changed(planned: Requirements, spec: LayoutSpec, now: TableState) -> Iterator[str]:
-    """Yield what changed since the plan."""
     if not is_at(now.location, planned.location):
         yield "the catalog leads to another location"
     compared = (

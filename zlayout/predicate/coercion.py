@@ -149,7 +149,6 @@ def _as_instant(literal: Value) -> datetime | None:
 
 
 def _example(type_: pa.DataType) -> Any:
-    """Return an arbitrary value of the type; None for a type whose literals are not supported."""
     if pt.is_boolean(type_):
         return False
     if pt.is_integer(type_):

@@ -240,7 +240,6 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
 
 
 def _positions(ordered: _Ordered, fact: Range) -> Iterator[int]:
-    """Yield the positions of the values that may be equal to a value of the range."""
     for _, at, inside in ordered.within(fact):
         yield from at[inside.start : inside.stop]
     yield from ordered.unknown
@@ -317,7 +316,6 @@ def _answer(possible: TruthValues) -> bool | None:
 
 
 def _test(predicate: Predicate, narrowed: frozenset[str]) -> Test:
-    """Return a function that evaluates the predicate for one partition. narrowed: as in `Known`."""
     match predicate:
         case And(operands):
             tests = [_test(p, narrowed) for p in operands]
@@ -411,7 +409,6 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
 
 
 def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Operator) -> TruthValues:
-    """The possible truth values of =, < or <= for values from `low` to `high`; `is_open` excludes `high`."""
     below = high <= value if is_open else high < value
     match operator:
         case "=":

@@ -168,7 +168,6 @@ def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
 
 
 def _date_difference(node: exp.Expr) -> Inverse | None:
-    """`datediff(end, start)`, if one of the arguments is a constant and the other one a column."""
     ends = [side.this if isinstance(side, exp.TsOrDsToDate) else side for side in (node.this, node.expression)]
     last, first = (side.unnest() for side in ends)
     if str(node.args.get("unit") or "DAY").upper() != "DAY":
@@ -205,7 +204,6 @@ def _formatted(column: exp.Expr, node: exp.Expr) -> Inverse | None:
 
 
 def _prefix(column: exp.Expr, node: exp.Expr) -> Inverse | None:
-    """`substr(s, 1, n)` and `left(s, n)`, of which only comparisons by `=` are inverted."""
     left = isinstance(node, exp.Left)
     start = 1 if left else constant(node.args.get("start") or exp.Null())
     length = constant((node.expression if left else node.args.get("length")) or exp.Null())
@@ -256,8 +254,6 @@ def _as_double(column: str, operator: Operator, value: Value) -> Predicate | Non
 
 
 def _rounded(step: Decimal, *, exclusive: bool) -> Solve:
-    """Invert a cast that changes a number by less than `step`, or by at most `step` if not `exclusive`."""
-
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             return None

@@ -139,7 +139,6 @@ def _holds_any(lower: pa.Array, upper: pa.Array, values: pa.Array) -> Bools:
 
 
 def _hold_any(low: Int64, high: Int64, wanted: Int64) -> Bools:
-    """Return which ranges hold one of the wanted numbers, which are sorted."""
     found: Bools = np.searchsorted(wanted, high, side="right") > np.searchsorted(wanted, low, side="left")
     return found
 
@@ -196,7 +195,6 @@ def _integers(bounds: ColumnBounds) -> tuple[Int64, Int64] | None:
 
 
 def _integer(value: Value, type_: pa.DataType) -> int | None:
-    """Return a literal as an integer in the unit of `_integers`; None if it is not one of 64 bits."""
     found: int | None = None
     if type(value) is int and pt.is_signed_integer(type_):
         found = value

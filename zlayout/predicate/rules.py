@@ -155,7 +155,6 @@ def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
 
 
 def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] | None:
-    """Convert a comparison of a function of a column to a predicate on the column, and whether it is exact."""
     try:
         subject, sides = compared(node, lambda side: inverse_of(side) is not None)
         inverse = inverse_of(subject) if sides else None
@@ -303,7 +302,6 @@ def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:
 
 
 def _constant(node: exp.Expr) -> bool | None:
-    """The truth value of a comparison of two numbers, strings or booleans; None for another comparison."""
     left, right = (literal_value(side.unnest()) for side in (node.this, node.expression))
     for types in ((bool,), (str,), (int, Decimal)):
         if type(left) in types and type(right) in types:
@@ -370,7 +368,6 @@ def _not_allowed(name: str, hint: str = ALLOWED) -> RejectedError:
 
 
 def _typed(node: exp.Expr) -> Value:
-    """The value of a literal DATE '...' or TIMESTAMP '...', or of a number with a suffix such as 1L or 1.5BD."""
     text, target = str(node.this.this), node.args["to"].this.name
     if target == "DATE":
         return day(text)

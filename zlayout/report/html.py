@@ -66,7 +66,6 @@ _DAY = 86400.0
 
 @cache
 def _charts() -> Any:
-    """Return the macros that draw charts. Their results are markup."""
     filters: dict[str, Callable[..., object]] = {"px": _px, "fitting": _fitting}
     jinja = environment(filters)
     jinja.globals["box"] = _box
@@ -143,7 +142,6 @@ def _axes(
     across: str,
     up: str,
 ) -> dict[str, Any]:
-    """Return two axes with as many labels as have space. slot: the distance of two labels. size: their font size."""
     stride = 1
     while slot * stride < _text_width((label for _, label in labels), size) + 4:
         stride *= 2
@@ -284,7 +282,6 @@ def _squarified(areas: Sequence[float], width: float, height: float) -> list[tup
 
 
 def _ratio(total: float, largest: float, smallest: float, alpha: float) -> float:
-    """Return how far the side ratios of a row of rectangles are from the golden ratio."""
     beta = total * total * alpha
     return max(largest / beta, beta / smallest) if beta > 0 and smallest > 0 else float("inf")
 
@@ -415,7 +412,6 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
 
 
 def _bars(now: Histogram, after: Histogram, axis: str, *, measured: bool) -> Figure:
-    """Return a histogram without title and caption. `keys` is the legend for the colour of the bars of `after`."""
     numbers = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
     return {
         "kind": "bars",
@@ -686,7 +682,6 @@ def _queries(table: TablePlan) -> list[Entry]:
 
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
-    """Return files, touched and bytes read of the worst column after the rewrite, each with a number to sort by."""
     if result and (result.columns or not table.columns):
         files = table.files - result.files_removed + result.files_added
         worst = max((c.touched for c in result.columns), default=0)
@@ -707,7 +702,6 @@ def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | st
 
 
 def _last(column: ColumnForecast) -> float:
-    """Return the number by which forecasts are sorted: the prediction, or the upper end of the range."""
     return next((v for v in (column.predicted, column.high, column.low) if v is not None), 0.0)
 
 

@@ -183,7 +183,6 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Write text as a code span, in which nothing is markup, a mention or a link."""
     text = printable(text)
     fence = _fence(text, 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""

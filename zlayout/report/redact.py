@@ -42,7 +42,6 @@ def _table(table: TablePlan) -> TablePlan:
 
 
 def _name(partition: str, number: int, partitions: int = 1) -> str:
-    """Return the text that replaces the name of a partition; '' for an unpartitioned table. number: 0 if unknown."""
     if not partition:
         return ""
     more = f" and {partitions - 1:,} more" if partitions > 1 else ""
@@ -69,7 +68,6 @@ def seen_from(shown: Plan | RunReport, below: str) -> RunReport:
 
 
 def _moved(value: Any, below: str) -> Any:
-    """Copy plain data and prefix the path of each `Location`. Absolute paths are not changed."""
     if isinstance(value, Location):
         return replace(value, path=posixpath.normpath(posixpath.join(below, value.path)))
     if isinstance(value, tuple):

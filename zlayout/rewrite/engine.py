@@ -144,8 +144,6 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A shard before its file map is built."""
-
     group: int
     key: int
     files: int
@@ -229,8 +227,6 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """The sampled rows of the boxes `first` to `end` - 1, counted over all shards."""
-
     first: int
     end: int
     rows: pa.Table  # the keys
@@ -389,7 +385,6 @@ def _frame(
     gate: Gate,
     group_of: Int32,
 ) -> DataFrame:
-    """Return the source's columns with each row in the Spark partition of its new file, in a deterministic order."""
     columns = key_names(layout)
     arrays = {**index_arrays(index), **forest_arrays(forest), **shard_arrays([shard.key for shard in shards])}
     group_of_ordinal = np.empty(len(index), np.int32)

@@ -296,7 +296,6 @@ def _normalised_columns(frame: DataFrame, columns: Sequence[str]) -> list[Column
 
 
 def _normalise(value: Column, type: T.DataType) -> Column:
-    """Return one representation of equal values: one NaN, a variant as JSON, a map as an array of its entries."""
     if isinstance(type, _VARIANT):
         return F.to_json(value)
     match type:
@@ -322,7 +321,6 @@ def _row(columns: Sequence[str]) -> Column:
 
 
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
-    """Return the aggregates `rows` and `hash` of a frame with ROW. group: the number of a row's group, or None."""
     jvm = jvm_of(frame.sparkSession)
     total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wraparound(jvm))
     # If the counted column were not marked as nullable, Spark would remove it by a projection that copies each row.
@@ -365,12 +363,10 @@ def _unsafe_row(jvm: Any) -> Any:
 
 
 def _accumulated(accumulator: Any) -> Content:
-    """Return the content in a `LongAccumulator`, which has the number of added hashes and their sum modulo 2^64."""
     return Content(accumulator.count(), accumulator.sum())
 
 
 def _observed(observation: Observation, table: str = "") -> Content:
-    """Return the content of an observation."""
     metrics = _metrics(observation, table)
     return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
 
@@ -401,7 +397,6 @@ def _of(table: str, what: str) -> str:
 
 
 def _wrong_counts(has_deletes: bool) -> str:
-    """Return the hint for numbers of rows in the metadata that are not those of the files."""
     hint = "check the table's delete files, then plan again" if has_deletes else WRONG_ROW_COUNTS
     return f"{hint}; nothing was committed"
 

@@ -261,7 +261,6 @@ def _grid_index(forest: Forest, constants: Constants) -> Column:
 
 
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
-    """Add the leaf of each row, with one look-up and one comparison per level of the tree."""
     names, number = _range_id_names(forest), forest.ids_per_word
     parts = [names[i : i + number] for i in range(0, len(names), number)]
     packed = {f"{PREFIX}range_ids{i}": _packed(part, forest.id_bits) for i, part in enumerate(parts)}
@@ -285,7 +284,6 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
 
 
 def _packed(ids: Sequence[str], bits: int) -> Column:
-    """Pack range ids of `bits` bits each into one bigint, the first one in the lowest bits."""
     packed = F.lit(0).cast("bigint")
     for name in reversed(ids):
         packed = F.shiftleft(packed, bits).bitwiseOR(F.col(name).cast("bigint"))

@@ -190,13 +190,11 @@ def make_study(
 
 
 def _may_be_partitioned(spec: LayoutSpec, state: TableState) -> bool:
-    """Return whether `advise` may give the table a partitioning, which it has not."""
     has_partitions = any(p.fields for p in state.files.partitions) or state.partition_fields or spec.partition_by
     return not has_partitions and not state.clustering and spec.layout.engine == "zlayout" and spec.where is None
 
 
 def _partition_keys(used: Sequence[Through], state: TableState, backend: Backend) -> tuple[PartitionField, ...]:
-    """Return the partition fields to try, of the columns that most queries join."""
     weights: dict[str, float] = {}
     for one in used:
         weights[one.column] = weights.get(one.column, 0.0) + one.query.weight

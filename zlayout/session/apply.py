@@ -180,7 +180,6 @@ class TableLimit:
         return first, _joined(others)
 
     def _room(self) -> int | None:
-        """Return the bytes that can be rewritten in the time that is left; None if the rate is unknown."""
         rate = self.per_second
         return max(int(self.run.left * rate), 1) if rate else None
 
@@ -302,7 +301,6 @@ def execute(
 
 
 def _recorded(event: Event, applied: Applied, announce: Announce, limit: TableLimit) -> frozenset[str]:
-    """Record an event of a rewrite and announce it. Return the ids of the groups that failed."""
     failed: frozenset[str] = frozenset()
     if isinstance(event, Notice):
         if event in applied.notices:

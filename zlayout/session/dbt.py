@@ -162,8 +162,6 @@ def _problem(message: str, hint: str = "") -> SpecError:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A model, a seed or a snapshot that is a table."""
-
     id: str
     node: Mapping[str, Any]
     config: Mapping[str, Any]

@@ -168,7 +168,6 @@ class OtherTables:
         return Rows(known, sample.keys)
 
     def _table(self, name: str) -> tuple[TableName, TableState] | str:
-        """Return the table of this name, or the reason why it is unknown."""
         if name not in self._found:
             try:
                 self._found[name] = self._observed(name)
@@ -194,7 +193,6 @@ class OtherTables:
         return table, state
 
     def _at(self, location: str) -> TableName | None:
-        """Return the table that a catalog of type `path` has at a location in canonical form."""
         for name, catalog in self.project.catalogs.items():
             if catalog.type != "path":
                 continue
@@ -345,7 +343,6 @@ class _ExportedTable:
 
     @contextmanager
     def _reading(self, path: Path) -> Iterator[None]:
-        """Convert the exceptions of a reader to ZL098."""
         kind = "CSV file" if self.export.columns else "Parquet file"
         try:
             yield

@@ -139,7 +139,6 @@ def _attempt(step: Step, detail: str, action: Callable[[], object], actions: str
 
 
 def _with_actions(hint: str, error: Exception, actions: str) -> str:
-    """Return the hint with the permission that the error names, or with those that the step needs."""
     denied = denied_action(error)
     missing = denied or (actions if denied is not None else "")
     if not missing or "s3:" in hint:

@@ -104,7 +104,6 @@ def _require_no_links(path: Path, within: Path | None) -> None:
 
 
 def _working_directory(path: Path) -> Path:
-    """Return the working directory as a folder above `path`; the folder of `path` if it is the root or not above it."""
     here = os.stat(os.curdir)
     for folder in list(path.parents)[-2::-1]:
         try:

@@ -121,7 +121,6 @@ def _partition(region: str) -> str:
 
 
 def _account(project: Project) -> str:
-    """Return the number of the account of this machine's credentials; `*` if it is not known."""
     try:
         catalog = next(iter(project.catalogs.values()))
         client = client_of("sts", s3_access(catalog).region or "us-east-1")

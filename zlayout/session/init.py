@@ -125,8 +125,6 @@ class Request:
 
 
 class _Unwritten(Folder):
-    """A folder that has only `zlayout.yaml`."""
-
     def __init__(self, root: Path, text: str) -> None:
         super().__init__(root)
         self._text = text
@@ -269,7 +267,6 @@ def columns_by_statistics(state: TableState) -> tuple[str, ...]:
 def _advised(
     project: Project, proposed: ImportedLayout, workload: Path, on_event: Callable[[AdviceEvent], None]
 ) -> ImportedLayout:
-    """Return the layout with what `advise` recommends; `proposed` if it recommends nothing for the table."""
     from zlayout.session.advise import advise  # imported here because it imports the parser of SQL and numpy's solvers
 
     try:

@@ -237,7 +237,6 @@ def plan_specs(
 def _with_change(
     one: PlannedTable, declared: Declared, backends: Mapping[str, Backend], prices: Prices | None
 ) -> PlannedTable:
-    """Add to a plan how the layout differs, and how long the rewrite takes and what it costs, by the last run."""
     change = declared.changed.get(one.spec.table.on(""))
     if change is None:
         return one
@@ -252,7 +251,6 @@ def _with_change(
 
 
 def _left_out(specs: Sequence[LayoutSpec], planned: Sequence[PlannedTable]) -> tuple[Diagnostic, ...]:
-    """Return ZL452 for the tables that `only_decay` leaves out."""
     names = sorted({str(spec.table) for spec in specs} - {str(one.spec.table) for one in planned})
     if not names:
         return ()

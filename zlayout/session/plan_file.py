@@ -161,7 +161,6 @@ def _plan_files(path: Path) -> list[Path]:
 def _reviewed(
     saved: Sequence[TablePlan], planned: PlannedTable, backend: Backend, options: PlanOptions
 ) -> PlannedTable:
-    """Return the first reviewed plan that is not stale, else the new plan with the reason of the last one."""
     if planned.plan.status is not Status.CHANGES:
         return planned
     reason = "no reviewed plan changes the table"

@@ -47,7 +47,6 @@ def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[
 
 
 def _measured(spec: LayoutSpec) -> tuple[str, ...]:
-    """Return the columns whose bounds are read."""
     return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 

@@ -185,7 +185,6 @@ def result_of(applied: Applied) -> TableResult:
 
 
 def _rollback(applied: Applied) -> str:
-    """Return the command that undoes the run; empty for a clustered table and a partitioning change."""
     state = applied.again.state if applied.again else None
     if applied.repartitions or (state and state.clustering):
         return ""

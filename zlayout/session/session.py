@@ -413,7 +413,6 @@ class Session:
         return report
 
     def _runtime(self, tables: Iterable[TableName], *, brief: bool = False, remote: str | None = None) -> SparkRuntime:
-        """Return a runtime for the commands. remote: see `runtime_for`."""
         from zlayout.spark.session import remote_runtime, runtime_for
 
         catalogs = [self.project.catalogs[name] for name in sorted({table.catalog for table in tables})]

@@ -93,7 +93,6 @@ def _with_through(planned: PlannedTable, through: Sequence[Through]) -> PlannedT
 
 
 def _noting_unread(planned: PlannedTable, workload: Workload) -> PlannedTable:
-    """Return the plan with the note ZL434 if statements of the workload cannot be read."""
     if not workload.unread:
         return planned
     reasons = {unused.query: unused.reason for unused in workload.unused}
@@ -417,7 +416,6 @@ def with_rarely_read(
 
 
 def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:
-    """Propose again, without the partitions that are rarely read."""
     spec, state = proposal.spec, proposal.state
     if proposal.selection.moves:  # the files of a partition are rewritten together with the rows that move to it
         return _without_effect(

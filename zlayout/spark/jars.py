@@ -196,7 +196,6 @@ def _download(missing: Mapping[Path, Jar], repository: str, waiting: Callable[[s
 
 
 def _copy(session: Any, url: str, file: IO[bytes], doing: str, waiting: Callable[[str], None]) -> str:
-    """Write a URL to a file, and return its SHA-256 sum, or a text for more than `MAX_JAR_BYTES`."""
     digest = hashlib.sha256()
     with session.get(url, stream=True, timeout=_TIMEOUT_SECONDS) as response:
         response.raise_for_status()
@@ -298,7 +297,6 @@ def _key(jars: Mapping[Path, Jar], spark_home: Path, java: str) -> str:
 
 
 def _archive_option(key: str, folder: Path) -> str:
-    """Return the option by which Java reads the archive with a key, or writes it if there is none."""
     for archive in folder.glob(f"{key}.*.jsa"):  # KEY.SHA256.jsa
         if sha256_of(archive) != archive.name.split(".")[1]:
             archive.unlink()

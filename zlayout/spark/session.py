@@ -964,7 +964,6 @@ def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[
 
 
 def _host(endpoint: str | None) -> str:
-    """Return host and port of an endpoint, '' for an endpoint of AWS and for no endpoint."""
     text = endpoint or ""
     url = urlsplit(text if "://" in text else f"https://{text}")
     if not url.hostname or url.hostname.endswith(_AWS_DOMAINS):

@@ -315,7 +315,6 @@ def sqlite_file(catalog: CatalogConfig) -> str:
 
 
 def _delegation(catalog: CatalogConfig) -> dict[str, str]:
-    """Return the header with which Iceberg asks a REST catalog for credentials, as pyiceberg does by default."""
     own = {key.lower() for key in catalog.options.get("properties", {})}
     return {DELEGATION: VENDED} if catalog.type == "rest" and DELEGATION.lower() not in own else {}
 
@@ -325,7 +324,6 @@ def _key(catalog: CatalogConfig, key: str) -> str:
 
 
 def _jdbc(uri: str, file: str) -> dict[str, str]:
-    """Return the properties of the JDBC catalog for a SQLAlchemy URI. file: the path of the SQLite file."""
     parts = urlsplit(uri)
     dialect = parts.scheme.partition("+")[0]
     conf = {"jdbc.schema-version": "V1"}

@@ -576,7 +576,6 @@ class _Loading:
 
     @cached_property
     def _workloads(self) -> tuple[Path, ...]:
-        """The workload files of layout specs that declare none."""
         return self._workload_files((pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS)
 
     def _workload_files(self, patterns: Iterable[tuple[str, Location]]) -> tuple[Path, ...]:

@@ -84,7 +84,6 @@ class Maintenance:
         return ZoneInfo(self.timezone)
 
     def _periods(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield start and end (UTC) of each window around `now`, in order."""
         today = now.astimezone(self._zone).date()
         days = [today + timedelta(days) for days in range(-2, 10)]
         yield from sorted(

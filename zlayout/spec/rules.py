@@ -99,7 +99,6 @@ def within(inner: TableName, outer: TableName) -> bool:
 
 
 def _narrower(one: LayoutRule, other: LayoutRule) -> bool:
-    """Return whether `one` has a narrower pattern, or the same pattern and conditions while `other` has none."""
     if not within(one.pattern, other.pattern):
         return False
     return not within(other.pattern, one.pattern) or (one.only is not None and other.only is None)

@@ -29,7 +29,6 @@ def digests_of(parts: Sequence[FileTable]) -> list[str]:
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """The SHA-256 of each part's number of files and of the digests of its blocks of sorted files."""
     columns, order = _in_order(parts)  # together, which is faster for many small parts
     numbers = [len(part) for part in parts]
     values = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
@@ -64,7 +63,6 @@ def _taken(columns: Sequence[pa.Array], order: Int64) -> list[Values]:
 
 
 def _block(columns: Sequence[Values], start: int, stop: int) -> bytes:
-    """The SHA-256 of the sorted files from `start` to `stop` - 1: lengths and bytes of each column in turn."""
     digest = hashlib.sha256()
     for values in columns:
         digest.update(_as_bytes(values.lengths[start:stop]))

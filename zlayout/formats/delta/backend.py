@@ -204,7 +204,6 @@ class DeltaBackend:
             yield from self._carry_out(work, state, notify, native=native)
 
     def _by_sql(self, work: PlannedTable, state: TableState, notify: Notify) -> Iterator[Event]:
-        """Carry out a plan by statements of SQL alone, for engine native."""
         from zlayout.formats.delta.write import by_sql, optimize, transaction
 
         changes = bool(work.properties) or work.cluster_by is not None
@@ -345,7 +344,6 @@ class DeltaBackend:
         return self._names.deltalake_options(table, location)
 
     def _spark_conf(self, table: TableName, location: str) -> dict[str, str]:
-        """Return the credentials that the catalog vends for a table. Raises Refused ZL261, TableError ZL141."""
         conf = self._names.spark_conf(table, location)
         if conf and not has_class(jvm_of(self.runtime.session), VENDED_FILES):
             hint = f"use delta-spark 4.4, or remove vended_credentials of catalogs.{table.catalog}"

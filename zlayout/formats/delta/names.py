@@ -131,7 +131,6 @@ def delta_location_of(entry: Entry, catalog: CatalogConfig, table: TableName) ->
 
 
 def _unusable(locations: Iterable[str]) -> str:
-    """Return the reason why no location of an entry can be used; empty if there is one that can be used."""
     locations = tuple(locations)
     if not locations:
         return "the catalog states no location"
@@ -340,7 +339,6 @@ class Hive:
             return request(Client(TBinaryProtocol(secured)))
 
     def _connection(self) -> tuple[str | None, socket.socket]:
-        """Return the host of the first metastore that answers, and a connection."""
         *others, last = ((url.hostname, url.port or _PORT) for url in map(urlsplit, self._uris))
         for address in others:
             with suppress(OSError):
@@ -498,7 +496,6 @@ class Unity:
         return request
 
     def _log_in(self) -> None:
-        """Get a token for the service principal if there is none that is still valid."""
         with self._lock:
             if time.time() + RENEWAL_SECONDS < self._expires:
                 return
@@ -647,8 +644,6 @@ class Names:
 
 
 class _ListLimit:
-    """Limits the memory of what a service lists, in any number of pages."""
-
     def __init__(self) -> None:
         self._left = reading.MAX_LISTED_BYTES
 

@@ -257,7 +257,6 @@ class IcebergBackend:
                 yield from commit.rewrite(jvm, self._catalog, work, notify, state.files)
 
     def _by_sql(self, work: PlannedTable, state: TableState, notify: Notify) -> Iterator[Event]:
-        """Carry out a plan by statements of SQL alone, for engine native."""
         from zlayout.formats.iceberg.write import by_sql
         from zlayout.formats.iceberg.write.jvm import java_errors
 
@@ -278,6 +277,5 @@ class IcebergBackend:
 
 
 def _conf(state: TableState) -> dict[str, str]:
-    """Return the session configuration with which Iceberg reads the files of a table as they are."""
     conf = {VECTORIZED: "false"} if needs_row_reader(state) else {}
     return conf | {CASE_SENSITIVE: "true"} if has_names_in_two_cases(state) else conf

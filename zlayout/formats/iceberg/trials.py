@@ -40,7 +40,6 @@ def _mark(snapshot: int, age: int | None) -> str:
 
 
 def _reads_of(value: str, version: int) -> Reads | None:
-    """The reads in the value of `reads_property`; None if they were measured of another version."""
     found = re.fullmatch(r"(\d{1,19}):(\d{1,18}):(\d{1,18})", value, re.ASCII)
     return Reads(int(found[2]), int(found[3])) if found and int(found[1]) == version else None
 
@@ -219,7 +218,6 @@ def _set(transaction: Any, properties: dict[str, str | None]) -> None:
 
 
 def _since(newest_first: Sequence[Snapshot], fork: int | None) -> tuple[TrialCommit, ...]:
-    """Return the commits after the snapshot `fork`, the oldest first; all commits if it is None."""
     found = []
     for one in takewhile(lambda one: one.snapshot_id != fork, newest_first):
         operation = operation_of(one)

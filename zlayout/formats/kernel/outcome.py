@@ -72,8 +72,6 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """A Java throwable."""
-
     classes: tuple[str, ...]  # the names of its class and of the superclasses, in this order; of a server, the first
     message: str  # the first line
 

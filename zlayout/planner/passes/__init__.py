@@ -35,7 +35,6 @@ def _pass(reason: Wait) -> Any:
 
 
 def _with(name: str) -> Iterator[Any]:
-    """Yield the function `name` of each pass that has it."""
     return (getattr(each, name) for each in map(_pass, PASSES) if hasattr(each, name))
 
 

@@ -78,7 +78,6 @@ def waiting_partitions(spec: LayoutSpec, groups: Sequence[Group], files: FileTab
 
 
 def _may_wait(spec: LayoutSpec, groups: Sequence[Group], files: FileTable) -> list[Group]:
-    """Return the groups of the partitions in which all groups may wait."""
     columns = np.minimum(files.deleted, files.rows), files.rows
     deleted, rows = (sums(files.partition, len(files.partitions), column) for column in columns)
     # The reason of a group does not show whether its partition exceeds the tolerance for deleted rows: if the partition

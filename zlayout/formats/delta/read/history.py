@@ -81,7 +81,6 @@ def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> i
 
 
 def _mentioning(storage: pa_fs.FileSystem, text: str, after: int) -> Iterator[tuple[int, dict[str, Any], bytes]]:
-    """Yield version, commitInfo and content of the commits above `after` whose commitInfo contains a text."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
     for version, name in sorted(commits_in(info.base_name for info in found).items()):
         if version > after and text.encode() in (line := _line(content := read_log_file(storage, name)) or b""):
@@ -268,7 +267,6 @@ def _zorder_columns(commit: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _rewriting(commit: Mapping[str, Any]) -> str | None:
-    """Return the operation of a commit that rewrote or replaced files; None for any other commit."""
     operation = commit.get("operation")
     parameters, metrics = (commit.get(name) for name in ("operationParameters", "operationMetrics"))
     if not isinstance(operation, str):
@@ -409,7 +407,6 @@ def undo_run(
 
 
 def _change(log: LogFiles, version: int) -> Change | None:
-    """Return the files that a commit changed; None if it removed none, as a change of settings or layout records."""
     actions = read_actions(log.read(log.commits[version]), _ACTIONS)
     added, removed = (_files(actions[name].combine_chunks()) for name in ("add", "remove"))
     return Change(version, added, removed) if removed else None
@@ -424,7 +421,6 @@ def _files(actions: pa.StructArray) -> tuple[Identity, ...]:
 def _changed_by(
     log: LogFiles, history: Iterable[Mapping[str, Any]], after: int, run_id: str, files: Sequence[Identity]
 ) -> Iterator[str]:
-    """Yield the later operations, without those of the run, that removed some of `files`; the newest first."""
     paths = {path for path, _ in files}
     for info in history:
         version, by = info["version"], run_of(info)
@@ -440,7 +436,6 @@ def _returned(
     observe: Callable[[int], TableState],
     state: TableState,
 ) -> tuple[pa.Table, list[Diagnostic]]:
-    """Return the replaced files as before the commit that removed them, and notes on estimated row counts."""
     found: list[pa.Table] = [undo.FILES.empty_table()]
     notes: list[Diagnostic] = []
     for version, files in replaced.items():

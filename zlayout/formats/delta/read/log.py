@@ -322,7 +322,6 @@ def log_segment(names: Iterable[str], version: int) -> LogSegment:
 
 
 def _checkpoints(names: Iterable[str]) -> dict[int, list[tuple[str, ...]]]:
-    """Return the names of the files of each complete checkpoint, by version."""
     checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
     parts: dict[tuple[int, int], list[str]] = defaultdict(list)
     for name in names:
@@ -567,7 +566,6 @@ def _open_published(location: str, options: Mapping[str, str], version: int | No
 
 
 def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
-    """Copy a log segment to the new folder of a table without data files, which is removed when the stack is closed."""
     if is_misread(gettempdir()):
         raise TableError.of(
             "ZL111",
@@ -857,7 +855,6 @@ def baselines(group: Int32, annotations: pa.Table) -> dict[int, Baseline]:
 
 
 def _settings(text: str) -> dict[str, Any]:
-    """Return the layout settings in a file tag, empty if the tag is invalid; then reports cannot explain the drift."""
     try:
         parsed = parse_json(text)
     except ValueError:

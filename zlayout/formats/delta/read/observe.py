@@ -254,7 +254,6 @@ def _bounds(statistics: Statistics, leaf: Leaf, known: bool, prefix: int) -> Col
 
 
 def _statistic(adds: pa.Table, name: str, path: Sequence[str], type_: pa.DataType) -> pa.Array:
-    """Return one statistic (min, max or null_count) of the leaf column with this physical path, null if missing."""
     if name not in adds.column_names:
         return pa.nulls(adds.num_rows, type_)
     column = adds[name].combine_chunks()

@@ -150,7 +150,6 @@ def string_prefix(properties: Mapping[str, str]) -> int:
 
 
 def _integer(properties: Mapping[str, str], name: str, default: int, lowest: int) -> int:
-    """Return the value of a property, or its default if the value is missing or invalid. Delta refuses invalid ones."""
     try:
         value = int(properties.get(name, default))
     except ValueError:

@@ -226,7 +226,6 @@ def _declared(catalog: CatalogConfig, properties: Mapping[str, str]) -> Declared
 
 
 def _unparsable(error: Exception) -> tuple[str, str]:
-    """Return why table metadata cannot be parsed, with the field, and a hint for the cases that are known."""
     import pydantic
 
     hint = "check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged"
@@ -288,7 +287,6 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
 
 
 def _same_name(catalog: CatalogConfig, name: TableName) -> str:
-    """Return a hint that names the tables of this name elsewhere in a SQL catalog, '' if there are none."""
     if catalog.type != "sql":
         return ""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -320,7 +318,6 @@ def _no_storage(name: TableName, error: Exception, place: str, location: Locatio
 
 
 def _store_of_table(table: Table) -> str:
-    """Return the S3 store of a loaded table, as part of a sentence; '' if it is in another kind of store."""
     on_s3 = table.location().partition("://")[0] in S3_SCHEMES
     return f" at {table.io.properties.get('s3.endpoint') or 'AWS'}" if on_s3 else ""
 

@@ -133,7 +133,6 @@ class _DataFiles:
         return beyond
 
     def _column(self, at: int, field: pa.Field, deletes: Sequence[DeleteFile]) -> _Column:
-        """Return the column of field id `at`."""
         stored = (self._data.lower, self._data.upper, self._data.nulls)
         lower, upper, nulls = ([by_field[at][i] for i in self._index] for by_field in stored)
         of_deletes = ([delete.lower.get(at) for delete in deletes], [delete.upper.get(at) for delete in deletes])
@@ -299,8 +298,6 @@ def _whole_rows(deleted: Floats, targets: _Targets) -> Int64:
 
 
 class _Targets:
-    """Finds the data files to which a delete file may apply, as indices of the file table."""
-
     def __init__(self, data: DataColumns) -> None:
         self.rows = data.int64("rows")
         self.sequence = data.int64("sequence")

@@ -133,7 +133,6 @@ def external_rewrites_of(
 
 
 def _engine(summary: Mapping[str, str]) -> str:
-    """Return the engine that made a snapshot, with its version if known. Trino stores an id of its own, but no name."""
     name, version = summary.get("engine-name", ""), summary.get("engine-version", "")
     if not name:
         return "Trino" if "trino_query_id" in summary else ""
@@ -395,7 +394,6 @@ def _run_ids(metadata: TableMetadata) -> dict[int, str]:
 def _chosen(
     name: TableName, table: Table, history: Sequence[Snapshot], run_of: Mapping[int, str], wanted: str | None
 ) -> tuple[str, list[undo.Change]]:
-    """Return the run to undo, and those of its snapshots that replaced files."""
     runs = undo.runs_in_effect(Recorded(one.snapshot_id, run_of.get(one.snapshot_id, "")) for one in history)
     by_id = {one.snapshot_id: one for one in history}
 
@@ -464,7 +462,6 @@ def _cannot_keep(name: TableName, what: str) -> Refused:
 
 
 def _rows(state: TableState, paths: set[str]) -> tuple[pa.Table, list[tuple[str, str]]]:
-    """Return the files at these paths with the columns of FILES, and those that are not live in the state."""
     live = [identity for identity in undo.identities_of(state.files) if identity[0] in paths]
     found, _ = undo.file_rows(state, live)
     return found, [(path, "") for path in sorted(paths - {path for path, _ in live})]

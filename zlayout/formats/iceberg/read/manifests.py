@@ -200,7 +200,6 @@ def _require_bytes(type_: IcebergType) -> None:
 
 
 def _has_bytes(type_: IcebergType) -> bool:
-    """Return whether each value of a type has at least one byte in Avro."""
     match type_:
         case StructType():
             return any(not each.required or _has_bytes(each.field_type) for each in type_.fields)
@@ -268,7 +267,6 @@ class _LimitedFile(AvroFile[Any]):
 
 
 def _decompressed(codec: str, packed: bytes, limit: int, location: str) -> bytes:
-    """Decompress a block of an Avro file, but no more than `limit` bytes. location: for messages."""
     match codec:
         case "null":
             plain = packed
@@ -293,7 +291,6 @@ def _decompressed(codec: str, packed: bytes, limit: int, location: str) -> bytes
 
 
 def _at_most(read: Callable[[int], bytes], limit: int) -> bytes:
-    """Call `read` with the number of bytes that are wanted until it returns none, or more than `limit` are there."""
     found = bytearray()
     while len(found) <= limit and (part := read(limit + 1 - len(found))):
         found += part
@@ -312,7 +309,6 @@ def _snappy_length(packed: bytes) -> int:
 
 @lru_cache(maxsize=64)
 def _manifest_list_reader(schema: str) -> Reader:
-    """Return the reader that pyiceberg uses for manifest lists. schema: the Avro schema of a manifest list, as JSON."""
     wanted = MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION]
     types: dict[int, Any] = {-1: ManifestFile, 508: PartitionFieldSummary}
     return resolve_reader(schema_of(schema), wanted, types, {517: ManifestContent})

@@ -255,7 +255,6 @@ def _snapshot(metadata: TableMetadata, name: TableName, version: int) -> Snapsho
 
 
 def _schema(metadata: TableMetadata, snapshot: Snapshot | None, newest: Snapshot | None) -> Schema:
-    """Return the current schema for the newest snapshot of the branch, and for an older one its own schema."""
     current = metadata.schema()
     if snapshot is None or snapshot.schema_id is None or (newest and newest.snapshot_id == snapshot.snapshot_id):
         return current

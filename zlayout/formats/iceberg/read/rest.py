@@ -70,7 +70,6 @@ class ClosedRestCatalog(RestCatalog):
             self._is_listing = False
 
     def _limit_listing(self, response: Response, **_: Any) -> None:
-        """Limit the names that a server lists, in any number of pages."""
         if self._is_listing:
             self._listed_bytes += len(response.content)
             if self._listed_bytes > reading.MAX_LISTED_BYTES:

@@ -266,11 +266,9 @@ def _origin(address: str) -> str:
 
 
 def _host(origin: str) -> str:
-    """Return the host of an origin that is reached by https at its usual port, '' for any other origin."""
     return origin.removeprefix("https://").removesuffix(":443") if origin.startswith("https://") else ""
 
 
 def _azure_host(location: str) -> str:
-    """Return the host of abfss://CONTAINER@HOST/PATH, in lower case."""
     authority = re.split(r"[/?#\\]", location.partition("://")[2], maxsplit=1)[0]
     return authority.rpartition("@")[2].lower()

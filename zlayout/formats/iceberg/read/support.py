@@ -301,7 +301,6 @@ def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:
 
 
 def _types(schema: Schema) -> list[tuple[str, str]]:
-    """Return the dotted name and the type of each field of a primitive type, including those in lists and maps."""
     leaves = {at: field for at, field in index_by_id(schema).items() if field.field_type.is_primitive}
     return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in leaves.items()]
 

@@ -92,8 +92,6 @@ def load_own_io(properties: Mapping[str, str], location: str | None) -> FileIO:
 
 
 class _MetadataFile(InputFile):
-    """A metadata file whose content is changed by `readable`."""
-
     def __init__(self, given: InputFile) -> None:
         super().__init__(given.location)
         self._given = given
@@ -215,7 +213,6 @@ def _can_parse(field: dict[str, Any]) -> bool:
 
 
 def _is_known_blob(blob: dict[str, Any]) -> bool:
-    """Return whether pyiceberg can parse an entry of a statistics file. It knows the types of the Puffin spec only."""
     try:
         BlobMetadata(**blob)
     except ValueError:
@@ -224,7 +221,6 @@ def _is_known_blob(blob: dict[str, Any]) -> bool:
 
 
 def _restored(schema: Schema, unread: dict[int, str]) -> Schema:
-    """Return the schema with UnreadType in place of the type `unknown` of these field ids."""
     fields = _type(schema.as_struct(), 0, unread).fields
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
