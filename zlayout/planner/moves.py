@@ -20,7 +20,7 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import DECIMALS, ideal_touched
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.planner.selection import Group, first_column_rank, in_parts, moved_group
-from zlayout.predicate.evaluate import Null, Range, fact
+from zlayout.predicate.evaluate import Nulls, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
@@ -194,7 +194,7 @@ def _value(partition: Partition, field: PartitionField) -> object:
 def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds], rows: Index) -> Bools:
     is_date = pa.types.is_date(hull[field.source].lower.type)
     match fact(field.transform, value, is_date):
-        case Null():
+        case Nulls.EVERY_ROW:
             return may_match(IsNull(field.source), hull, rows)
         case Range(low, high, open):
             ends = (Compare(field.source, ">=", low), Compare(field.source, "<" if open else "<=", high))

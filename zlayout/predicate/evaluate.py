@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal, localcontext
+from enum import Enum
 from functools import reduce
 from itertools import chain
 from typing import Any
@@ -85,14 +86,11 @@ def meet(possible: Iterable[TruthValues]) -> TruthValues:
 _EPOCH = datetime(1970, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Null:
-    """The column is null in every row."""
+class Nulls(Enum):
+    """In which rows the column is null, if its values are unknown."""
 
-
-@dataclass(frozen=True, slots=True)
-class NotNull:
-    """The column is not null in any row; its values are unknown."""
+    EVERY_ROW = "every row"
+    NO_ROW = "no row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class Range:
     open: bool = False
 
 
-Fact = Null | NotNull | Range | None
+Fact = Nulls | Range | None
 
 
 def fact(transform: str, value: Any, is_date: bool) -> Fact:
@@ -122,16 +120,16 @@ def fact(transform: str, value: Any, is_date: bool) -> Fact:
     if name == "void":
         return None
     if value is None:
-        return Null()
+        return Nulls.EVERY_ROW
     if isinstance(value, FarTime):
-        return NotNull()
+        return Nulls.NO_ROW
     if name == "identity":
         return Range(value, value)
     if name in _STEPS and isinstance(value, int):
         return _time_range(name, value, is_date)
     if name == "truncate" and not isinstance(value, bool):
         return _truncated(value, int(argument.rstrip("]")))
-    return NotNull()
+    return Nulls.NO_ROW
 
 
 _STEPS: dict[str, Callable[[int], datetime]] = {
@@ -146,9 +144,9 @@ def _time_range(name: str, ordinal: int, is_date: bool) -> Fact:
     try:
         low, high = _STEPS[name](ordinal), _STEPS[name](ordinal + 1)
     except (ValueError, OverflowError):
-        return NotNull()
+        return Nulls.NO_ROW
     if is_date:
-        return Range(low.date(), high.date() - timedelta(days=1)) if name != "hour" else NotNull()
+        return Range(low.date(), high.date() - timedelta(days=1)) if name != "hour" else Nulls.NO_ROW
     return Range(low, high, open=True)
 
 
@@ -167,7 +165,7 @@ def _truncated(value: Any, width: int) -> Fact:
         case str() if (end := after_prefix(value)) is not None:
             return Range(value, end, open=True)
         case _:
-            return NotNull()
+            return Nulls.NO_ROW
 
 
 # `column IN (...)` for many partitions: the values are sorted once for each type, for binary search.
@@ -203,9 +201,9 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
         match fact:
             case None:
                 return ANY
-            case Null():
+            case Nulls.EVERY_ROW:
                 return NULL
-            case NotNull():
+            case Nulls.NO_ROW:
                 return EITHER
             case Range(low, _, is_open):
                 pass
@@ -388,7 +386,7 @@ def _selection(pairs: Sequence[tuple[Value, Test]]) -> Callable[[Sequence[Fact]]
 def _null_values(fact: Fact) -> TruthValues:
     if fact is None:
         return EITHER
-    return TRUE if isinstance(fact, Null) else FALSE
+    return TRUE if fact is Nulls.EVERY_ROW else FALSE
 
 
 def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
@@ -397,9 +395,9 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
     match fact:
         case None:
             return ANY
-        case Null():
+        case Nulls.EVERY_ROW:
             return NULL
-        case NotNull():
+        case Nulls.NO_ROW:
             return EITHER
         case Range(low, high, is_open):
             value = _coerced(literal, low, is_open)
