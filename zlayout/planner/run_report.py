@@ -232,30 +232,13 @@ def _changed(table: str) -> Diagnostic:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnTrend:
-    """Touched of one z-order column at each time of a trend.
-
-    Attributes:
-        column: The name of the column.
-        touched: One value for each of `Trend.times`; None where it is unknown.
-    """
-
-    column: str
-    touched: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Trend:
     """Touched of the z-order columns of one table over its history records.
 
     Attributes:
         times: Seconds since 1970 in UTC, ascending.
-        columns: The trend of each column.
+        columns: Touched of each column at each of the times, by column name; None where it is unknown.
     """
 
     times: tuple[float, ...]
-    columns: tuple[ColumnTrend, ...]
-
-    def of(self, column: str) -> ColumnTrend | None:
-        """Return the trend of one column; None if it has none."""
-        return next((trend for trend in self.columns if trend.column == column), None)
+    columns: Mapping[str, tuple[float | None, ...]]

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from zlayout.planner.run_report import ColumnTrend, Trend
+from zlayout.planner.run_report import Trend
 from zlayout.records.history import Record
 
 # The minimum number of records for a slope, and the minimum time between the first and the last one.
@@ -108,5 +108,5 @@ def touched_trend(records: Sequence[Record]) -> Trend:
     values = [{column.column: column.last for column in record.columns} for record in known]
     return Trend(
         tuple(record.time.timestamp() for record in known),
-        tuple(ColumnTrend(name, tuple(of_time.get(name) for of_time in values)) for name in names),
+        {name: tuple(of_time.get(name) for of_time in values) for name in names},
     )

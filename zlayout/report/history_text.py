@@ -50,11 +50,10 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 
 def _table(records: Sequence[Record], trend: Trend) -> Iterator[str]:
-    names = [column.column for column in trend.columns]
-    rows = [["time", "command", "state", "files", "rewritten", *map(printable, names)]]
+    rows = [["time", "command", "state", "files", "rewritten", *map(printable, trend.columns)]]
     for record in records:
         columns = {column.column: column for column in record.columns}
-        cells = [_touched(columns[name]) if name in columns else "" for name in names]
+        cells = [_touched(columns[name]) if name in columns else "" for name in trend.columns]
         rewritten = size(record.rewrite_bytes) if record.rewrote else ""
         time, state = record.time.strftime("%Y-%m-%d %H:%M"), record.state.value.replace("_", " ")
         rows.append([time, record.command.value, state, f"{record.files:,}", rewritten, *cells])
@@ -69,12 +68,12 @@ def _touched(column: ColumnRecord) -> str:
 
 def _sparklines(records: Sequence[Record], trend: Trend) -> Iterator[str]:
     floors = {c.column: c.floor for record in records for c in record.columns if c.floor is not None}
-    width = max(len(printable(column.column)) for column in trend.columns)
-    for column in trend.columns:
-        known = [value for value in column.touched if value is not None]
-        floor = f", floor {number(floors[column.column])}" if column.column in floors else ""
+    width = max(len(printable(name)) for name in trend.columns)
+    for name, touched in trend.columns.items():
+        known = [value for value in touched if value is not None]
+        floor = f", floor {number(floors[name])}" if name in floors else ""
         ends = dict.fromkeys((number(min(known)), number(max(known))))
-        yield f"  {printable(column.column):<{width}}  {sparkline(column.touched)}  touched {'..'.join(ends)}{floor}"
+        yield f"  {printable(name):<{width}}  {sparkline(touched)}  touched {'..'.join(ends)}{floor}"
 
 
 def _days(low: float, high: float) -> str:

@@ -20,7 +20,6 @@ from zlayout.planner.model import BytesRead, ColumnForecast, Plan, TablePlan, su
 from zlayout.planner.run_report import (
     SCALE,
     Boxes,
-    ColumnTrend,
     MeasuredColumn,
     Picture,
     RunReport,
@@ -202,8 +201,10 @@ def sparkline(trend: Trend | None, column: str) -> Entry | None:
     Returns:
         `svg`, its description `alt`, and `growth`: the last value divided by the first, by which the page sorts.
     """
-    found = trend.of(column) if trend else None
-    points = _known(trend, found) if trend and found else []
+    points: list[tuple[float, float]] = []
+    if trend is not None and column in trend.columns:
+        known = zip(trend.times, trend.columns[column], strict=True)
+        points = [(time, value) for time, value in known if value is not None]
     if len(points) < 2:
         return None
     (first, start), (last, end) = points[0], points[-1]
@@ -215,12 +216,8 @@ def sparkline(trend: Trend | None, column: str) -> Entry | None:
 
 def steepest(trend: Trend | None) -> Entry | None:
     """Draw the column of which touched grew most; None if no column has a line."""
-    lines = [line for column in (trend.columns if trend else ()) if (line := sparkline(trend, column.column))]
+    lines = [line for column in (trend.columns if trend else ()) if (line := sparkline(trend, column))]
     return max(lines, key=lambda line: line["growth"], default=None)
-
-
-def _known(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
-    return [(time, value) for time, value in zip(trend.times, column.touched, strict=True) if value is not None]
 
 
 def _trend_svg(points: list[tuple[float, float]]) -> Markup:

@@ -94,7 +94,7 @@ def test_only_records_after_the_last_rewrite_of_the_present_layout_count() -> No
 
 def test_no_records_have_no_growth() -> None:
     assert growths([], at(0)) == []
-    assert touched_trend([]).columns == ()
+    assert touched_trend([]).columns == {}
 
 
 def test_each_measure_has_its_own_slope() -> None:
@@ -110,4 +110,4 @@ def test_a_trend_has_touched_at_the_end_of_each_record() -> None:
     rewritten = make_record(1, columns=(ColumnRecord("a", 9.0, measured=3.0), ColumnRecord("b", 5.0)))
     trend = touched_trend([make_record(0, touched=8.0), make_record(0.5, columns=()), rewritten])
     assert trend.times == (at(0).timestamp(), at(1).timestamp())
-    assert [(c.column, c.touched) for c in trend.columns] == [("a", (8.0, 3.0)), ("b", (None, 5.0))]
+    assert trend.columns == {"a": (8.0, 3.0), "b": (None, 5.0)}

@@ -9,7 +9,7 @@ from unit.report.sample_plans import BROKEN, EVENTS, HOSTILE, ORDERS, REFUSED, U
 from unit.report.test_html import PICTURE
 
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.run_report import ColumnTrend, RunReport, Trend
+from zlayout.planner.run_report import RunReport, Trend
 
 TABLES = 1000
 PICTURES = 10
@@ -32,7 +32,7 @@ def sample_trend(table: TablePlan, chance: random.Random, records: int = 30) -> 
         c.column: accumulate((chance.uniform(0.9, 1.15) for _ in times), mul)
         for c in table.columns or ORDERS.columns[:1]
     }
-    return Trend(times, tuple(ColumnTrend(name, tuple(c)) for name, c in steps.items()))
+    return Trend(times, {name: tuple(c) for name, c in steps.items()})
 
 
 def _table(number: int, chance: random.Random) -> TablePlan:

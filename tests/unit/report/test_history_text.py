@@ -4,7 +4,7 @@ import pytest
 from lxml import etree
 from support.records import make_record
 
-from zlayout.planner.run_report import ColumnTrend, Trend
+from zlayout.planner.run_report import Trend
 from zlayout.records.history import ColumnRecord, Command, DecayRecord, RecordState
 from zlayout.records.trend import Growth, touched_trend
 from zlayout.report import history_text
@@ -85,7 +85,7 @@ def test_bars_go_from_the_lowest_to_the_highest_value(values: list[float | None]
 
 
 DAY = 86400.0
-TREND = Trend((0.0, DAY, 2 * DAY), (ColumnTrend("a", (4.0, None, 8.0)), ColumnTrend("b", (2.0, 2.0, 2.0))))
+TREND = Trend((0.0, DAY, 2 * DAY), {"a": (4.0, None, 8.0), "b": (2.0, 2.0, 2.0)})
 
 
 def test_a_line_goes_from_the_first_to_the_last_record_that_knows_the_column() -> None:
@@ -102,7 +102,7 @@ def test_a_constant_is_a_line_in_the_middle() -> None:
 
 
 def test_without_two_values_there_is_no_line() -> None:
-    one = Trend((0.0, DAY), (ColumnTrend("a", (4.0, None)),))
+    one = Trend((0.0, DAY), {"a": (4.0, None)})
     assert charts.sparkline(one, "a") is None
     assert charts.sparkline(TREND, "c") is None
     assert charts.sparkline(None, "a") is None

@@ -14,7 +14,7 @@ from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN,
 from zlayout.errors import SpecError
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.run_report import Boxes, ColumnTrend, Picture, RunReport, StripBin, Trend
+from zlayout.planner.run_report import Boxes, Picture, RunReport, StripBin, Trend
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values
@@ -149,7 +149,7 @@ def test_a_first_layout_says_how() -> None:
 
 def test_trends_are_lines_in_the_overview_and_in_the_details() -> None:
     column = ORDERS.columns[1].column
-    trend = Trend((0.0, 864e3), (ColumnTrend(column, (4.0, 8.0)),))
+    trend = Trend((0.0, 864e3), {column: (4.0, 8.0)})
     tree = page(without_values(RunReport(Plan("0.1.0", (ORDERS, UNCHANGED)), trends={ORDERS.table: trend})))
     text = f"Touched of {column} from 4 to 8 over 10 days, 2 records"
     heads = [head.text_content() for head in tree.xpath("//table[@id='overview']/thead//th")]
