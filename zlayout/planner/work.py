@@ -219,13 +219,11 @@ class Capabilities:
         partition_evolution: Whether the partitioning can change without rewriting every file.
         native_by_rank: Whether the format's own rewrite interleaves ranks of values, as Delta's does. Iceberg's
             interleaves the bytes of the values.
-        native_by_sql: Whether engine native needs SQL alone, so that it works in a session without a JVM.
     """
 
     format: str
     partition_evolution: bool
     native_by_rank: bool
-    native_by_sql: bool = False
 
     def can_predict(self, layout: Layout, state: TableState) -> bool:
         """Return whether the result of a rewrite of the table to this layout can be predicted from a sample.

@@ -72,7 +72,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
 class DeltaBackend:
     """Delta tables of one catalog, addressed by location."""
 
-    capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True, native_by_sql=True)
+    capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True)
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
@@ -122,7 +122,7 @@ class DeltaBackend:
         from zlayout.formats.delta.write import jvm, transaction
 
         require_own_files(state)
-        require_own_commits(state, "so Spark can read it only by its name in that catalog")
+        require_own_commits(state)
         location, session = state.location, session_at(self._catalog, self.runtime, table, state.location)
         conf = self._spark_conf(table, location)
         reader = session.read.format("delta").options(**conf).option("versionAsOf", str(state.version))

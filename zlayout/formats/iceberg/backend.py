@@ -67,7 +67,7 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 class IcebergBackend:
     """Iceberg tables of one catalog, addressed by name."""
 
-    capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False, native_by_sql=True)
+    capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog

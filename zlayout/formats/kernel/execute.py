@@ -240,7 +240,7 @@ def execute(
         steps.refuse_native(work, state, declared=True)
     rewrites_all = work.partition_by is not None and not steps.capabilities.partition_evolution
     if not steps.runtime.has_jvm:
-        require_sql_alone(steps, work, native=native)
+        require_sql_alone(work, native=native)
         yield from steps.carry_out(work, state, notify, native=True)
         return
     reason = None
@@ -259,16 +259,14 @@ def execute(
     yield from steps.carry_out(work, state, notify, native=native)
 
 
-def require_sql_alone(steps: Steps, work: PlannedTable, *, native: bool) -> None:
+def require_sql_alone(work: PlannedTable, *, native: bool) -> None:
     """Check that work can be done by SQL alone, in a session that gives no access to its JVM.
 
     Raises:
         Refused: ZL204.
     """
     needed = ""
-    if not steps.capabilities.native_by_sql:
-        needed = f"rewriting tables of format {steps.capabilities.format}"
-    elif work.groups and not native:
+    if work.groups and not native:
         needed = "engine zlayout"
     elif work.partition_by is not None:
         needed = "changing partition_by"

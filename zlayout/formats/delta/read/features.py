@@ -129,18 +129,15 @@ def catalog_owned(features: frozenset[str], properties: Mapping[str, str]) -> fr
     return features & CATALOG_OWNED or frozenset(k for k in properties if k.startswith("delta.coordinatedCommits."))
 
 
-def require_own_commits(state: TableState, consequence: str) -> None:
-    """Check that the log has all commits of the table.
-
-    Args:
-        consequence: What follows if it may not have all of them, as the end of the message.
+def require_own_commits(state: TableState) -> None:
+    """Check that the log has all commits of the table, so that Spark can read it by its location.
 
     Raises:
         Refused: ZL212, if the catalog of the table owns its commits.
     """
     if owned_by := catalog_owned(state.features, state.properties):
         owned = f"the table's catalog owns its commits ({', '.join(sorted(owned_by))})"
-        message = f"{state.table}: {owned}, {consequence}"
+        message = f"{state.table}: {owned}, so Spark can read it only by its name in that catalog"
         raise Refused.of("ZL212", message, hint="use the catalog's own tools for this table")
 
 
