@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
-from zlayout.planner.packing import gains
 from zlayout.planner.partitions import Bools, Classes, FileFacts, Floats, Index, classes_of, file_facts
 from zlayout.planner.selection import Group
 from zlayout.spec.model import LayoutSpec
@@ -125,7 +124,7 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
 
     Returns:
         float64[G, d]; 0 for a group with files of several partitions, for which nothing can be predicted. Without
-        z-order columns, the gains of `zlayout.planner.packing.gains`, float64[G, 1].
+        z-order columns, those of `gains`, float64[G, 1].
     """
     if not spec.layout.orders:
         return gains(spec, files, groups)
@@ -137,6 +136,21 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
         after = of.fresh[:, column] * measured.between(of.partition, *of.files.hull(measured.lo, measured.hi))
         saves[:, column] = of.files.sums(measured.share) - after
     return np.where(of.in_one_partition[:, None], saves, 0.0)
+
+
+def gains(spec: LayoutSpec, files: FileTable, groups: Sequence[Group]) -> Floats:
+    """Return the gain of a rewrite of each of G groups, by which a budget ranks them.
+
+    The gain is the number of files that a full scan no longer opens, plus the bytes of deleted rows that it no longer
+    reads, as a multiple of the target size.
+
+    Returns:
+        float64[G, 1].
+    """
+    size = spec.layout.target_size
+    parts = files.split([group.index for group in groups])
+    fewer = [len(part) - part.target_files(size) + float((part.bytes - part.live_bytes).sum()) / size for part in parts]
+    return np.array(fewer, np.float64).reshape(-1, 1)
 
 
 @dataclass(frozen=True, slots=True)
