@@ -87,8 +87,8 @@ class StandIn:
     def paths(self, files: Iterable[AddFile]) -> pa.Array:
         return pa.array([file.name for file in files], pa.string())
 
-    def vectors(self, files: Iterable[AddFile]) -> pa.Array:
-        return pa.array([file.vector for file in files], pa.string())
+    def vectors(self, files: Iterable[AddFile | None]) -> pa.Array:
+        return pa.array([file.vector if file else "" for file in files], pa.string())
 
     def stats(self, files: Iterable[AddFile]) -> pa.Array:
         return pa.array([f"{len(file.rows)} rows" for file in files], pa.string())
@@ -132,18 +132,20 @@ class StandIn:
         """The files of a version, by their paths."""
         assert version <= last
         live = {file.name: file for file in self.table.snapshots[last].files.values()}
-        found = [live.get(file.name) for file in files]
-        return None if None in found else Seq(found)
+        return Seq(live.get(file.name) for file in files)
 
-    def same_ids(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> bool:
-        ids = [[(file.base_row_id, file.commit_version) for file in files] for files in (before, after)]
-        return ids[0] == ids[1]
+    def missing(self, files: Iterable[AddFile | None]) -> Any:
+        return np.array([file is None for file in files], np.bool_)
 
-    def deleted_since(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> int:
-        return sum(max(0, len(new.deleted) - len(old.deleted)) for old, new in zip(before, after, strict=True))
+    def same_ids(self, before: Iterable[AddFile], after: Iterable[AddFile | None]) -> bool:
+        left = [(old, new) for old, new in zip(before, after, strict=True) if new]
+        return all((old.base_row_id, old.commit_version) == (new.base_row_id, new.commit_version) for old, new in left)
 
-    def newly_deleted(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> list[Int64] | None:
-        pairs = [(old.deleted, new.deleted) for old, new in zip(before, after, strict=True)]
+    def deleted_since(self, before: Iterable[AddFile], after: Iterable[AddFile | None]) -> int:
+        return sum(max(0, len(new) - len(old)) for old, new in deletions(before, after))
+
+    def newly_deleted(self, before: Iterable[AddFile], after: Iterable[AddFile | None]) -> list[Int64] | None:
+        pairs = deletions(before, after)
         if any(old - new for old, new in pairs):
             return None
         return [np.array(sorted(new - old), np.int64) for old, new in pairs]
@@ -175,6 +177,14 @@ class StandIn:
         version = transaction.commit(actions, operation, tags)
         self._failed = False
         return version
+
+
+def deletions(
+    before: Iterable[AddFile], after: Iterable[AddFile | None]
+) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """The deleted positions of each file before and after. Of a file that is gone, all are."""
+    pairs = zip(before, after, strict=True)
+    return [(old.deleted, new.deleted if new else frozenset(range(len(old.rows)))) for old, new in pairs]
 
 
 def require_data_files(delta: StandIn, files: Iterable[AddFile]) -> None:

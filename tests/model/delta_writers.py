@@ -80,6 +80,11 @@ def delete_last(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> C
     return delete(table, snapshot, LAST, name)
 
 
+def update_last(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """Replace one of the two files of the group that has the pair."""
+    return update(table, snapshot, LAST, name)
+
+
 def restore(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
     """Bring back the row that was deleted before all schedules, as RESTORE to an older version does."""
     for file in snapshot.files.values():
@@ -153,6 +158,7 @@ REBASED: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
     "delete_pair": delete_pair,
     "delete_one": delete_one,
     "delete_last": delete_last,
+    "update_last": update_last,
     "restore": restore,
 }
 CLUSTERING: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {

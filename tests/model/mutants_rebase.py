@@ -24,6 +24,7 @@ real_difference = rebase.require_same_difference
 real_written, real_deleted_tasks = Deletes.marked, IcebergRebase._deleted_rows
 real_newly_deleted, real_require = Deletes.newly_deleted, Committer._require_equality_deletes
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
+real_vectors = StandIn.newly_deleted
 real_current, real_new_files = Rebase._current, rebase.new_files_of
 
 
@@ -73,8 +74,15 @@ def without_vectors(_self: Any, each: Any) -> Any:
 
 def additional_only(_self: Any, before: Any, after: Any) -> list[Int64]:
     """Does not notice that rows were restored."""
-    pairs = [(old.deleted, new.deleted) for old, new in zip(before, after, strict=True)]
+    pairs = delta_backend.deletions(before, after)
     return [np.array(sorted(new - old), np.int64) for old, new in pairs]
+
+
+def without_replaced(self: Any, before: Sequence[Any], after: Sequence[Any], *others: Any) -> Any:
+    """Deletes no row of the files that another writer has replaced."""
+    real = real_vectors if isinstance(self, StandIn) else real_newly_deleted
+    found = real(self, before, after, *others)
+    return found and [rows if now else rows[:0] for rows, now in zip(found, after, strict=True)]
 
 
 def next_rows(self: Any, tasks: Any, positions: Sequence[Int64]) -> Any:
@@ -100,7 +108,8 @@ def not_restored(_self: Any, before: Any, after: Any, *_: Any) -> list[Int64]:
 def by_position_only(self: Deletes, before: Any, after: Any, *others: Any) -> Any:
     """Does not compare equality deletes."""
     tasks = [
-        [Task.of_new(task.data, tuple(d for d in task.applied if d.target)) for task in of] for of in (before, after)
+        [task and Task.of_new(task.data, tuple(d for d in task.applied if d.target)) for task in of]
+        for of in (before, after)
     ]
     return real_newly_deleted(self, *tasks, *others)
 
@@ -124,7 +133,9 @@ EACH_OF_PAIR = Scenario("delta", ("delete_one+delete_one",), rewriters=1, lineag
 JOBS = Scenario("delta", ("delete",), rewriters=1, faults=1, jobs_fail=True)
 LATER_JOBS = Scenario("delta", ("delete_one+delete_one",), rewriters=1, faults=1, jobs_fail=True)
 RESTORED = Scenario("delta", ("restore", "delete"), rewriters=1)
+REPLACED = Scenario("delta", ("delete_one+update_last",), rewriters=1)
 ROWS = Scenario("iceberg", ("delete", "delete"), rewriters=1)
+ROWS_REPLACED = Scenario("iceberg", ("delete_one+update_last",), rewriters=1)
 ROWS_PAIR = Scenario("iceberg", ("delete_pair",), rewriters=1, lineage=False)
 ROWS_TWICE = Scenario("iceberg", ("delete_one+delete",), rewriters=1, lineage=False)
 ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=True)
@@ -256,6 +267,20 @@ MUTANTS = (
         patched((rebase, "new_files_of", all_live), (rebase, "require_same_rows", nothing)),
     ),
     Mutant(
+        "rebase-replaced-file",
+        "leaves the rows of a replaced file in the new files",
+        REPLACED,
+        {REFUSED},
+        patched((StandIn, "newly_deleted", without_replaced)),
+    ),
+    Mutant(
+        "rebase-replaced-file-without-gate",
+        "leaves the rows of a replaced file in the new files, and compares nothing",
+        REPLACED,
+        {"rows doubled"},
+        patched((StandIn, "newly_deleted", without_replaced), (rebase, "require_same_rows", nothing)),
+    ),
+    Mutant(
         "rebase-onto-a-clustered-table",
         "does not compare the definition of the table with the pinned one",
         CLUSTERED,
@@ -338,6 +363,20 @@ MUTANTS = (
         ROWS_JOBS,
         {"rows lost", "rows revived"},
         patched((rebase, "require_same_difference", nothing)),
+    ),
+    Mutant(
+        "rebase-iceberg-replaced-file",
+        "leaves the rows of a replaced file in the new files",
+        ROWS_REPLACED,
+        {REFUSED},
+        patched((Deletes, "newly_deleted", without_replaced)),
+    ),
+    Mutant(
+        "rebase-iceberg-replaced-file-without-gate",
+        "leaves the rows of a replaced file in the new files, and compares nothing",
+        ROWS_REPLACED,
+        {"rows doubled"},
+        patched((Deletes, "newly_deleted", without_replaced), (rebase, "require_same_rows", nothing)),
     ),
     Mutant(
         "rebase-iceberg-sequence-raised",

@@ -106,6 +106,7 @@ def stand_in() -> Iterator[None]:
             ("rewrite_conf", lambda _: nullcontext()),
             ("RowIndex", RowIndex),
             ("contents_of", contents_of),
+            ("MAX_SHARE", 0.5),  # groups have one or two files
         ):
             stack.enter_context(patch.object(rebase, name, value))
         yield

@@ -5,6 +5,9 @@ rows that were deleted from the pinned files since the snapshot are read from th
 are searched for in the new files, which get deletes for exactly these rows. The commit is sent again on top of the
 newest version. docs/adr/0048-rebase.md explains why the result has the rows of that version.
 
+A pinned file that another writer has removed or replaced has lost all of its rows. The commit no longer removes it, and
+leaves the files as they are that the other writer has added.
+
 A data file is read once, for the first rebase that needs it. Spark keeps the digests of its rows, and where they are
 (`RowIndex`), so that the next rebases only look up the rows that were deleted since the one before them.
 
@@ -23,11 +26,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic
-from zlayout.formats.base import Commit, Notify, PlannedTable, Progress, Stage
+from zlayout.formats.base import Commit, Group, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, positions
 from zlayout.formats.kernel.outcome import JVM_LOST, Failures, translated
 from zlayout.formats.kernel.requirements import changed_files
@@ -62,6 +66,9 @@ MAX_REBASES = 30
 # The number of rows that one rebase deletes from the new files. The driver needs about 500 bytes for each of them, most
 # of them for the path of its file.
 MAX_ROWS = 100_000
+# The share of the rows of a group's new files that may be deleted after other writers have removed or replaced files of
+# the group. If more are deleted, the group is better written again.
+MAX_SHARE = 0.25
 _PLACE, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("place", "count", "rank"))
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -72,14 +79,18 @@ class Deleted:
 
     Attributes:
         before: The files with the deletes that are known, a java.util.List (py4j) of the format's own objects.
-        after: The same files with their deletes at the newest version, in the same order.
+        after: The same files with their deletes at the newest version, in the same order. null for a file that this
+            version does not have.
+        removed: bool[files], whether `after` has null.
         at: int64[files], the positions of these files among the pinned files.
         owner: int64[files], the group of each file, as a position among the groups of the commit.
-        positions: int64[rows] for each file, the positions of the newly deleted rows.
+        positions: int64[rows] for each file, the positions of the newly deleted rows; of a removed file, those of all
+            rows that were live.
     """
 
     before: Any
     after: Any
+    removed: NDArray[np.bool_]
     at: Int64
     owner: Int64
     positions: Sequence[Int64]
@@ -182,6 +193,7 @@ class Rebase(ABC):
         self._session, self._work, self._notify, self._failures = session, work, notify, failures
         self._notes: list[Diagnostic] = []
         self._old = pinned
+        self._removed = _NO_ROWS  # the positions of the pinned files that other writers have removed; `_old` has null
         self._new: Any = None  # all new files, once the first commit has failed
         self._deleted: dict[int, Int64] = {}  # the ascending positions of the rows that were deleted from a new file
         self._versions: dict[str, Any] = {}  # by group id, the newest version onto which it was rebased
@@ -203,8 +215,15 @@ class Rebase(ABC):
         """Return a reader for the block."""
 
     @abstractmethod
+    def _positions(self, groups: Sequence[Group]) -> Int64:
+        """Return the positions of the groups' files among the pinned files, in their order."""
+
+    @abstractmethod
     def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
-        """Return the rows that were deleted up to a version; None if there are none, or if more was changed."""
+        """Return the rows that were deleted up to a version; None if there are none, or if more was changed.
+
+        some: The groups with those of their pinned files that are not removed.
+        """
 
     @abstractmethod
     def _written(self, handles: Any) -> Any:
@@ -227,8 +246,10 @@ class Rebase(ABC):
         """Return a list of files with others at these positions."""
 
     def added(self, some: Sequence[Rewritten]) -> list[Rewritten]:
-        """Return the groups with their new files as they are to be committed. Files without live rows are omitted."""
-        return [self._current(each) for each in some] if self._new is not None else list(some)
+        """Return the groups as they are to be committed: without new files that have no live rows, and without pinned
+        files that other writers have removed.
+        """
+        return [self._current(each) for each in self._left_of(some)] if self._new is not None else list(some)
 
     def rows(self, some: Sequence[Rewritten]) -> int:
         """Return the number of rows that rebases have deleted from the new files of these groups."""
@@ -315,9 +336,9 @@ class Rebase(ABC):
 
     def _rebased(self, some: Sequence[Rewritten]) -> bool:
         """Rebase groups, unless more was changed than rows deleted. Nothing is changed here before the gate."""
-        now = self._newest()
+        now, some = self._newest(), self._left_of(some)
         deleted = self._deleted_rows(now, some)
-        if deleted is None:
+        if deleted is None or self._removes_much(some, deleted):
             return False
         self._left -= 1
         new = self._written(some[0].added.handles) if self._new is None else self._new
@@ -327,15 +348,38 @@ class Rebase(ABC):
         copies, after = found
         new = self._replaced(new, copies.at, after)
         old = self._replaced(self._old, deleted.at, deleted.after)
+        removed = np.concatenate([self._removed, deleted.at[deleted.removed]])
         marked = zip(copies.at.tolist(), copies.positions, strict=True)
         rows_of = {at: np.union1d(self._deleted.get(at, rows), rows) for at, rows in marked}
         versions = {each.group.id: now for each in some}
         # from here on without calls, which could fail between two assignments
-        self._old, self._new = old, new
+        self._old, self._removed, self._new = old, removed, new
         self._deleted |= rows_of
         self._versions |= versions
         self._behind -= versions.keys()
         return True
+
+    def _left_of(self, some: Sequence[Rewritten]) -> list[Rewritten]:
+        """Return the groups without the pinned files that other writers have removed."""
+        if not len(self._removed):
+            return list(some)
+        groups = [each.group for each in some]
+        is_left = ~np.isin(self._positions(groups), self._removed)
+        kept = np.split(is_left, np.cumsum([len(group.files) for group in groups])[:-1])
+        return [
+            replace(each, group=replace(each.group, files=each.group.files.take(np.flatnonzero(left))))
+            for each, left in zip(some, kept, strict=True)
+        ]
+
+    def _removes_much(self, some: Sequence[Rewritten], deleted: Deleted) -> bool:
+        """Return whether files of a group were removed, and nothing is left of it or more than MAX_SHARE is deleted."""
+        lost = np.bincount(deleted.owner, [len(rows) for rows in deleted.positions], len(some))
+        removed = np.bincount(deleted.owner[deleted.removed], minlength=len(some))
+        for at in np.flatnonzero(removed).tolist():
+            group, added = some[at].group, some[at].added
+            if removed[at] == len(group.files) or lost[at] + self.rows([some[at]]) > MAX_SHARE * added.rows.sum():
+                return True
+        return False
 
     def _found(self, new: Any, some: Sequence[Rewritten], deleted: Deleted) -> tuple[Located, Any] | None:
         """Return the rows of new files that are equal to deleted rows, and the files of `at` with deletes for them."""
@@ -358,8 +402,10 @@ class Rebase(ABC):
         marked = new_rows.digests_of(replace(copies, positions=stored))
         require_same_digests(gone, marked, reader.table)
         sides = (
-            Lost(reader.pinned, deleted.before, deleted.after, deleted.at, gone).of(reader, first_old),
-            Lost(reader.written, before, after, copies.at, marked).of(reader, first_new),
+            Lost(reader.pinned, deleted.before, deleted.after, deleted.at, deleted.removed, gone).of(reader, first_old),
+            Lost(reader.written, before, after, copies.at, np.zeros(len(copies.at), np.bool_), marked).of(
+                reader, first_new
+            ),
         )
         require_same_difference(reader, [side for side in sides if len(side.at)])
         return copies, after
@@ -532,8 +578,9 @@ class Lost:
     Attributes:
         rows_of: A method of the reader, which returns the rows of the files.
         before: The files with the deletes before, a java.util.List.
-        after: The same files with the deletes after, in the same order.
+        after: The files with the deletes after, without those that are removed. The table has none of their rows.
         at: int64[files], their positions among all pinned or all new files.
+        removed: bool[files], whether a file is removed.
         rows: The rows that the files should lose, from `RowIndex.digests_of`.
     """
 
@@ -541,14 +588,16 @@ class Lost:
     before: Any
     after: Any
     at: Int64
+    removed: NDArray[np.bool_]
     rows: pa.Table
 
     def of(self, reader: Reader, some: Int64) -> Lost:
         """Return the same of those files that are at some positions among all files."""
         kept = np.flatnonzero(np.isin(self.at, some))
-        before, after = (reader.select(files, kept) for files in (self.before, self.after))
+        left = kept[~self.removed[kept]]
+        before, after = reader.select(self.before, kept), reader.select(self.after, left)
         rows = self.rows.filter(pa.array(np.isin(self.rows[FILE].to_numpy(), some)))
-        return Lost(self.rows_of, before, after, self.at[kept], rows)
+        return Lost(self.rows_of, before, after, self.at[kept], self.removed[kept], rows)
 
 
 def require_same_difference(reader: Reader, sides: Sequence[Lost]) -> None:
@@ -559,9 +608,10 @@ def require_same_difference(reader: Reader, sides: Sequence[Lost]) -> None:
     """
     if not sides:
         return
-    frames = [side.rows_of(files) for side in sides for files in (side.before, side.after)]
-    contents = contents_of(frames, _columns(frames[0]))
-    for side, before, after in zip(sides, contents[::2], contents[1::2], strict=True):
+    frames = [side.rows_of(files) for side in sides for files in (side.before, side.after) if len(files)]
+    contents = iter(contents_of(frames, _columns(frames[0])))
+    for side in sides:
+        before, after = (next(contents) if len(files) else Content(0, 0) for files in (side.before, side.after))
         expected = Content(len(side.rows), int(side.rows[HASH].to_numpy().sum()))  # modulo 2^64
         require_same_rows((expected, Content(0, 0)), (before, after), reader.table)
 

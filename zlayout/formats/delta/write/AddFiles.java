@@ -35,7 +35,7 @@ public class AddFiles {
     /**
      * Returns the joined paths (field `path`), statistics (`stats`) or unique ids of deletion vectors (`vector`) of the
      * files from one position up to, but not including, another one. After the given number of characters, no further one
-     * is added.
+     * is added. A file that is null has the text "".
      */
     public String texts(List files, String field, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
@@ -53,6 +53,9 @@ public class AddFiles {
     }
 
     private static String text(AddFile file, String field) {
+        if (file == null) {
+            return "";
+        }
         if (field.equals("path")) {
             return file.path();
         }

@@ -1,6 +1,7 @@
 package io.zlayout.delta;
 
 import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -50,8 +51,8 @@ public class DeletionVectors {
     }
 
     /**
-     * Returns the files as some commits left them, in the same order. The list is empty if a file is not live any more, or
-     * if its path is written in another form: Delta compares the paths in a transaction as strings.
+     * Returns the files as some commits left them, in the same order, null for a file that is not live any more. The list is
+     * empty if a path is written in another form: Delta compares the paths in a transaction as strings.
      * Actions are replayed as by Delta's InMemoryLogReplay.
      *
      * @param files the files before the commits
@@ -76,7 +77,7 @@ public class DeletionVectors {
         List now = new ArrayList(files.size());
         for (int at = 0; at < files.size(); at++) {
             AddFile file = (AddFile) live.get(keys.get(at));
-            if (file == null || !file.path().equals(((AddFile) files.get(at)).path())) {
+            if (file != null && !file.path().equals(((AddFile) files.get(at)).path())) {
                 return new ArrayList();
             }
             now.add(file);
@@ -110,24 +111,48 @@ public class DeletionVectors {
         }
     }
 
-    /** Returns how many more rows are deleted in `after`, summed over the files of which more rows are deleted. */
-    public long deletedSince(List before, List after) {
+    public byte[] missing(List files) {
+        ByteBuffer missing = ByteBuffer.allocate(8 * files.size());
+        for (int at = 0; at < files.size(); at++) {
+            missing.putLong(files.get(at) == null ? 1 : 0);
+        }
+        return missing.array();
+    }
+
+    /**
+     * Returns how many more rows are deleted in `after`, summed over the files of which more rows are deleted. Of a file
+     * that is null in `after`, all rows are deleted.
+     */
+    public long deletedSince(List before, List after) throws Exception {
         long sum = 0;
         for (int at = 0; at < after.size(); at++) {
-            sum += Math.max(0L, deleted((AddFile) after.get(at)) - deleted((AddFile) before.get(at)));
+            AddFile old = (AddFile) before.get(at);
+            AddFile now = (AddFile) after.get(at);
+            sum += Math.max(0L, (now == null ? rows(old) : deleted(now)) - deleted(old));
         }
         return sum;
+    }
+
+    private long rows(AddFile file) throws Exception {
+        JsonNode rows = file.stats() == null ? null : mapper.readTree(file.stats()).get("numRecords");
+        if (rows == null) {
+            throw new IllegalStateException("the log does not have the number of rows of " + file.path());
+        }
+        return rows.asLong();
     }
 
     private static long deleted(AddFile file) {
         return file.deletionVector() == null ? 0 : file.deletionVector().cardinality();
     }
 
-    /** Returns whether all rows have the same ids and commit versions, as far as the log has them. */
+    /** Returns whether all rows have the same ids and commit versions, as far as the log has them, but for nulls. */
     public boolean sameIds(List before, List after) {
         for (int at = 0; at < after.size(); at++) {
             AddFile old = (AddFile) before.get(at);
             AddFile now = (AddFile) after.get(at);
+            if (now == null) {
+                continue;
+            }
             if (!old.baseRowId().equals(now.baseRowId())
                     || !old.defaultRowCommitVersion().equals(now.defaultRowCommitVersion())) {
                 return false;
@@ -138,7 +163,8 @@ public class DeletionVectors {
 
     /**
      * Returns the positions of the rows that are deleted from each file of `after`, but not from the file at the same
-     * position of `before`. The number of positions is -1 if a row that was deleted before is not deleted after.
+     * position of `before`; all rows of a file that is null in `after`. The number of positions is -1 if a row that was
+     * deleted before is not deleted after.
      */
     public byte[] newlyDeleted(final List before, final List after, final Path table, final Configuration conf, int threads)
             throws Exception {
@@ -147,12 +173,17 @@ public class DeletionVectors {
             List requests = new ArrayList(after.size());
             for (int at = 0; at < after.size(); at++) {
                 final DeletionVectorDescriptor old = ((AddFile) before.get(at)).deletionVector();
-                final DeletionVectorDescriptor now = ((AddFile) after.get(at)).deletionVector();
+                final AddFile file = (AddFile) after.get(at);
+                final DeletionVectorDescriptor now = file == null ? null : file.deletionVector();
+                final long rows = file == null ? rows((AddFile) before.get(at)) : 0;
                 requests.add(pool.submit(new Callable() {
                     public Object call() throws Exception {
                         HadoopFileSystemDVStore store = new HadoopFileSystemDVStore(conf);
                         RoaringBitmapArray restored = read(old, table, store);
                         RoaringBitmapArray deleted = read(now, table, store);
+                        for (long position = 0; position < rows; position++) {
+                            deleted.add(position);
+                        }
                         RoaringBitmapArray known = restored.copy();
                         restored.diff(deleted);
                         if (!restored.isEmpty()) {

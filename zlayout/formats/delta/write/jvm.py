@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from zlayout.errors import EngineError, Refused
@@ -221,7 +222,8 @@ class AddFiles:
             last: The version after the last of these commits.
 
         Returns:
-            The files in the same order. None if one of them is not live any more, or has another form of its path.
+            The files in the same order, null for a file that is not live any more. None if one of them has another form
+            of its path.
         """
         # in Delta before 4.1, the method lacks the parameter for the table of a catalog
         known = JavaClasses(self._spark.sparkContext).find(f"{_DELTA}.DeltaLog") or ()
@@ -230,16 +232,26 @@ class AddFiles:
         found = self._vectors.after(files, commits, version + 1, last, self._log.getCanonicalPathFunction(False))
         return found if len(found) == len(files) else None
 
+    def missing(self, files: Any) -> NDArray[np.bool_]:
+        """Return which files are null: bool[files]."""
+        return from_bytes(self._vectors.missing(files)).astype(np.bool_)
+
     def same_ids(self, before: Any, after: Any) -> bool:
-        """Return whether the rows of two lists of the same files have the same row ids and default commit versions."""
+        """Return whether the rows of two lists of the same files have the same row ids and default commit versions.
+
+        Files that are null in `after` are left out.
+        """
         return bool(self._vectors.sameIds(before, after))
 
     def deleted_since(self, before: Any, after: Any) -> int:
-        """Return how many more rows are deleted in `after`, summed over the files of which more rows are deleted."""
+        """Return how many more rows are deleted in `after`, summed over the files of which more rows are deleted.
+
+        Of a file that is null in `after`, all rows are deleted.
+        """
         return int(self._vectors.deletedSince(before, after))
 
     def newly_deleted(self, before: Any, after: Any) -> list[Int64] | None:
-        """Compare the deletion vectors of two lists of the same files.
+        """Compare the deletion vectors of two lists of the same files. Of a null in `after`, all rows are deleted.
 
         Returns:
             int64[rows] for each file, the ascending positions of the rows that are deleted in `after` only. None if a

@@ -94,23 +94,28 @@ class Rebase(rebase.Rebase):
         delta, files = self._delta, self._delta.files
         if not (delta.same_definition(self._snapshot, now) and delta.writes_vectors(now)):
             return None
-        at = self._pinned.of(each.group for each in some)
+        groups = [each.group for each in some]
+        at = self._positions(groups)
         before = files.select(self._old, at)
         after = files.after(before, self.snapshot(some).version(), now.version())
         if after is None:
             return None
         if not files.same_ids(before, after):
             return None  # Delta does not check this, because the transaction begins at the newest version
+        removed = files.missing(after)
         same = pc.equal(files.vectors(before), files.vectors(after))
-        changed = np.flatnonzero(~np.asarray(same.to_numpy(zero_copy_only=False), bool))
+        changed = np.flatnonzero(removed | ~np.asarray(same.to_numpy(zero_copy_only=False), bool))
         before, after = files.select(before, changed), files.select(after, changed)
         if not len(changed) or files.deleted_since(before, after) > rebase.MAX_ROWS:
             return None
         rows = files.newly_deleted(before, after)
         if not rows or not sum(map(len, rows)):
             return None
-        owner = np.repeat(np.arange(len(some)), [len(each.group.files) for each in some])
-        return Deleted(before, after, at[changed], owner[changed], rows)
+        owner = np.repeat(np.arange(len(some)), [len(group.files) for group in groups])
+        return Deleted(before, after, removed[changed], at[changed], owner[changed], rows)
+
+    def _positions(self, groups: Sequence[Group]) -> Int64:
+        return self._pinned.of(groups)
 
     def _written(self, handles: Any) -> Any:
         return handles
