@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from spark.sample_tables import VALUES, create_delta
+from spark.sample_tables import VALUES, append_delta, create_delta
 from spark.subjects import DeltaSubject
 from support.builders import make_layout
 
@@ -21,7 +21,7 @@ from zlayout.formats.delta.write.jvm import AddFiles, DeltaJvm
 from zlayout.formats.delta.write.transaction import begin
 from zlayout.formats.kernel import rebase
 from zlayout.spark.java_errors import Py4JJavaError
-from zlayout.spark.jvm import scala_map, scala_object
+from zlayout.spark.jvm import scala_map, scala_object, session_conf
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 ALL = "id, a, b, m['k'], p, _metadata.row_id, _metadata.row_commit_version"
@@ -318,9 +318,9 @@ def conflicts(table: DeltaSubject, work: PlannedTable) -> None:
         ],
         ["delete from {t} where id = 10", "delete from {t} where p is null"],
         ["delete from {t} where id in (10, 11)", "restore table {t} to version as of {before}"],
-        ["delete from {t} where id = 10", "reorg table {t} apply (purge)"],
+        ["delete from {t} where id = 10", "optimize {t}"],
     ],
-    ids=["schema", "no vectors", "whole files", "restored", "purged"],
+    ids=["schema", "no vectors", "all files", "restored", "compacted"],
 )
 def test_what_is_no_deletion_vector_alone_stays_a_conflict(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, changes: list[str]
@@ -334,6 +334,73 @@ def test_what_is_no_deletion_vector_alone_stays_a_conflict(
     def change() -> None:
         for statement in changes:
             table.sql(statement.format(t=table, before=before))
+
+    before_commits(monkeypatch, change)
+    conflicts(table, work)
+
+
+COPY_ON_WRITE = {
+    f"spark.databricks.delta.{statement}.deletionVectors.persistent": "false" for statement in ("delete", "update")
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["update {t} set a = a + 1 where id in (21, 22)", "delete from {t} where id in (23, 24)"],
+        pytest.param(["delete from {t} where id in ({ids})"], marks=pytest.mark.long),
+        pytest.param(["delete from {t} where id in (10, 11)", "reorg table {t} apply (purge)"], marks=pytest.mark.long),
+    ],
+    ids=["copy-on-write", "all rows of a file", "purged"],
+)
+def test_files_that_were_replaced_are_left_to_the_other_writer(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, changes: list[str]
+) -> None:
+    """All rows of such a file are deleted from the new files. The file that replaces it is laid out the next time."""
+    create_delta(table, 100)
+    for start in (100, 200, 300):
+        append_delta(table, start, start + 100)
+    work = table.work()
+    before = paths(table)
+    path = table.sql(f"select _metadata.file_path from {table} where id = 30").first()[0]
+    ids = ", ".join(
+        str(row.id) for row in table.sql(f"select id from {table} where _metadata.file_path = '{path}'").collect()
+    )
+
+    def change() -> None:
+        with session_conf(table.spark, COPY_ON_WRITE):
+            for statement in changes:
+                table.sql(statement.format(t=table, ids=ids))
+
+    later = partial(table.sql, f"delete from {table} where id in (40, 41)")
+    before_commits(monkeypatch, change, later)
+    commit, *others = table.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    assert isinstance(commit, Commit)
+    assert commit.groups == ("g0", "g1")
+    left = paths(table, commit.version - 1)
+    replaced = len(before - left)
+    assert replaced > 0
+    assert commit.files_removed == len(before) - replaced
+    assert paths(table) & left == left - before
+    assert commit.rebased > 2
+    version = f"{table} version as of {commit.version - 1}"
+    assert table.rows(ALL) == sorted(map(tuple, table.sql(f"select {ALL} from {version}").collect()), key=repr)
+    assert elsewhere(table, commit.version) == elsewhere(table, commit.version - 1)
+
+
+def paths(table: DeltaSubject, version: int | None = None) -> set[str]:
+    return set(table.observe(version=version).files.path.to_pylist())
+
+
+@pytest.mark.long
+def test_of_a_group_at_most_a_quarter_is_replaced(table: DeltaSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_delta(table, 600)
+    work = table.work()
+
+    def change() -> None:
+        with session_conf(table.spark, COPY_ON_WRITE):
+            table.sql(f"delete from {table} where id = 30")
 
     before_commits(monkeypatch, change)
     conflicts(table, work)
