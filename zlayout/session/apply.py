@@ -483,7 +483,6 @@ def _carry_out_one(
     with recorded(applied, planned):
         report(TableStarted(applied.table, applied.run_id))
     if applied.error is None:
-        applied.reviewed = plan.reviewed
         attempts = 1 if plan.reviewed else MAX_ATTEMPTS
         try:
             apply_table(
@@ -536,6 +535,7 @@ def apply_table(
             applied.after, applied.again = after.plan, after
             applied.forgotten |= forgets(current, failed, after)
             if not failed and not conflict:
+                applied.complete = True
                 applied.within_budget = planned.plan.that_wait(Wait.BUDGET) is not None
                 break
             if is_last:

@@ -83,7 +83,7 @@ class Applied:
         after: The plan that was made after the run; None if the run did not get that far.
         again: The observed table and the decision of `after`.
         within_budget: Whether everything that the budget allows is done.
-        reviewed: Whether the plan that is carried out was saved, so that it does not change during the run.
+        complete: Whether all of the plan was carried out, perhaps after conflicts, so that what is left to do is new.
         interrupted: Whether a signal ended the run at this table.
         forgotten: Whether a failed group needs longer bounds, and the planner can no longer detect this, because the
             property that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
@@ -104,7 +104,7 @@ class Applied:
     after: TablePlan | None = None
     again: PlannedTable | None = None
     within_budget: bool = False
-    reviewed: bool = False
+    complete: bool = False
     interrupted: bool = False
     forgotten: bool = False
     predictions: Callable[[], Mapping[str, float]] = dict
@@ -212,7 +212,7 @@ def _result_status(applied: Applied) -> ResultStatus:
         return ResultStatus.HOT
     if applied.within_budget:
         return ResultStatus.WITHIN_BUDGET
-    if applied.reviewed and not applied.failures and _only_decay(applied.after):
+    if applied.complete and _only_decay(applied.after):
         return ResultStatus.AS_PLANNED
     return ResultStatus.NOT_YET
 
