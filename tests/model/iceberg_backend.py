@@ -190,7 +190,7 @@ def commits_of(table: IcebergTable, run_id: str, work: PlannedTable | None) -> l
     return [
         RunCommit(
             s.number,
-            frozenset(g.id for g in groups if not set(g.files.path.to_pylist()).isdisjoint(s.removed)),
+            frozenset(g.id for g in groups if set(g.files.path.to_pylist()) <= set(s.removed)),
             frozenset(s.removed),
         )
         for s in table.current.history

@@ -51,8 +51,8 @@ class Task:
 class Content:
     """The methods of `zlayout.formats.iceberg.write.jvm.ContentFiles` that a rewrite uses."""
 
-    def missing(self, tasks: Iterable[Task | None]) -> Any:
-        return np.array([task is None for task in tasks], np.bool_)
+    def missing(self, tasks: Sequence[Task | None]) -> int:
+        return tasks.count(None)
 
     def files(self, tasks: Iterable[Task]) -> Seq:
         return Seq(task.data for task in tasks)
@@ -104,16 +104,12 @@ class Deletes:
     def newly_deleted(
         self,
         before: Iterable[Task],
-        after: Iterable[Task | None],
+        after: Iterable[Task],
         table: object,  # noqa: ARG002
         limit: int,  # noqa: ARG002
     ) -> list[Any] | None:
         found = []
         for old, task in zip(before, after, strict=True):
-            if task is None:  # which another writer has removed
-                known = frozenset[int]().union(*(d.positions for d in old.applied))
-                found.append(np.array(sorted({*range(len(old.data.rows))} - known), np.int64))
-                continue
             equality = [{d for d in of.applied if not d.target} for of in (old, task)]
             known, gone = (frozenset[int]().union(*(d.positions for d in of.applied)) for of in (old, task))
             if equality[0] != equality[1] or known - gone or not any(d.target for d in task.applied):
@@ -142,9 +138,6 @@ class Deletes:
     def replaced(self, tasks: Iterable[Task], at: Iterable[int], others: Iterable[Task]) -> Seq:
         changed = dict(zip(at, others, strict=True))
         return Seq(changed.get(number, task) for number, task in enumerate(tasks))
-
-    def has_own(self, tasks: Iterable[Task]) -> bool:
-        return any(delete.target for task in tasks for delete in task.applied)
 
     def of(self, tasks: Iterable[Task]) -> Seq:
         return Seq(delete for task in tasks for delete in task.applied)

@@ -9,7 +9,6 @@ from model.rows import NOTHING, Effect, Row
 from model.schedule import step
 
 PAIR = 3  # the key of two rows that look the same
-LAST = 4  # the key of a row in the last file
 DELETED = 9  # the key and the uid of the row that is deleted from the start
 
 
@@ -123,11 +122,6 @@ def compact(table: IcebergTable, key: int, name: str) -> Change:
     )
 
 
-def update_last(table: IcebergTable, key: int, name: str) -> Change:  # noqa: ARG001
-    """Replace one of the two files of the group that has the pair."""
-    return update(table, LAST, name)
-
-
 def update_outside(table: IcebergTable, _key: int, name: str) -> Change:
     """Replace the only file that the rewrites leave alone."""
     return update(table, 5, name)
@@ -142,7 +136,7 @@ WRITERS: Mapping[str, Callable[[IcebergTable, int, str], Change]] = {
 }
 
 
-REBASED = {"delete_pair": delete_pair, "delete_one": delete_one, "update_last": update_last, "restore": restore}
+REBASED = {"delete_pair": delete_pair, "delete_one": delete_one, "restore": restore}
 
 
 def elsewhere(table: IcebergTable, key: int, name: str) -> None:

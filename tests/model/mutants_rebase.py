@@ -78,10 +78,9 @@ def additional_only(_self: Any, before: Any, after: Any) -> list[Int64]:
     return [np.array(sorted(new - old), np.int64) for old, new in pairs]
 
 
-def without_replaced(self: Any, before: Sequence[Any], after: Sequence[Any], *others: Any) -> Any:
+def without_replaced(self: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
     """Deletes no row of the files that another writer has replaced."""
-    real = real_vectors if isinstance(self, StandIn) else real_newly_deleted
-    found = real(self, before, after, *others)
+    found = real_vectors(self, before, after)
     return found and [rows if now else rows[:0] for rows, now in zip(found, after, strict=True)]
 
 
@@ -108,8 +107,7 @@ def not_restored(_self: Any, before: Any, after: Any, *_: Any) -> list[Int64]:
 def by_position_only(self: Deletes, before: Any, after: Any, *others: Any) -> Any:
     """Does not compare equality deletes."""
     tasks = [
-        [task and Task.of_new(task.data, tuple(d for d in task.applied if d.target)) for task in of]
-        for of in (before, after)
+        [Task.of_new(task.data, tuple(d for d in task.applied if d.target)) for task in of] for of in (before, after)
     ]
     return real_newly_deleted(self, *tasks, *others)
 
@@ -135,7 +133,6 @@ LATER_JOBS = Scenario("delta", ("delete_one+delete_one",), rewriters=1, faults=1
 RESTORED = Scenario("delta", ("restore", "delete"), rewriters=1)
 REPLACED = Scenario("delta", ("delete_one+update_last",), rewriters=1)
 ROWS = Scenario("iceberg", ("delete", "delete"), rewriters=1)
-ROWS_REPLACED = Scenario("iceberg", ("delete_one+update_last",), rewriters=1)
 ROWS_PAIR = Scenario("iceberg", ("delete_pair",), rewriters=1, lineage=False)
 ROWS_TWICE = Scenario("iceberg", ("delete_one+delete",), rewriters=1, lineage=False)
 ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=True)
@@ -363,20 +360,6 @@ MUTANTS = (
         ROWS_JOBS,
         {"rows lost", "rows revived"},
         patched((rebase, "require_same_difference", nothing)),
-    ),
-    Mutant(
-        "rebase-iceberg-replaced-file",
-        "leaves the rows of a replaced file in the new files",
-        ROWS_REPLACED,
-        {REFUSED},
-        patched((Deletes, "newly_deleted", without_replaced)),
-    ),
-    Mutant(
-        "rebase-iceberg-replaced-file-without-gate",
-        "leaves the rows of a replaced file in the new files, and compares nothing",
-        ROWS_REPLACED,
-        {"rows doubled"},
-        patched((Deletes, "newly_deleted", without_replaced), (rebase, "require_same_rows", nothing)),
     ),
     Mutant(
         "rebase-iceberg-sequence-raised",

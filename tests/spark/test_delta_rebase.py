@@ -233,13 +233,13 @@ def test_commits_leave_the_files_that_the_newest_snapshot_has(table: DeltaSubjec
         ]
         expected = [live.get(path) for path in delta.files.paths(files).to_pylist()]
         for one, file in zip(found, expected, strict=True):
-            assert (one is None) == (file is None)
+            assert delta.files.missing(one).tolist() == [file is None]
             if file is not None:
                 assert one[0].stats() == file.stats()
                 assert one[0].getDeletionVectorUniqueId().equals(file.getDeletionVectorUniqueId())
                 assert delta.files.same_ids(one, [file])
         whole = delta.files.after(files, first.version(), now.version())
-        assert (whole is None) == (None in expected)
+        assert delta.files.missing(whole).tolist() == [file is None for file in expected]
         lived.append(sum(file is not None for file in expected))
     assert lived == [len(files)] * 3 + [lived[3], *[len(files)] * 2, 0]
     assert 0 < lived[3] < len(files)

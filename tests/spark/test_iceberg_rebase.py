@@ -264,36 +264,6 @@ def test_other_changes_stay_a_conflict(
     conflicts(table, monkeypatch, lambda: each(table, changes))
 
 
-@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
-def test_a_file_that_was_replaced_is_left_to_the_other_writer(
-    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    """If another file of the commit has lost rows, too: an Iceberg rewrite may add deletes only if it removes some."""
-    table = iceberg
-    table.sql(
-        f"create table {table} using iceberg tblproperties ('format-version' = '{version}', {MERGE_ON_READ}) as "
-        "select id, id * 7919 % 600 a, cast(id % 60 as int) b from range(0, 600, 1, 8)"
-    )
-    work, before = table.work(), paths(table)
-    changes = (DELETE, COPY_ON_WRITE, "delete from {t} where id = 301")
-    before_commits(monkeypatch, lambda: each(table, changes))
-    commit, *others = table.execute(work)
-    assert not others, "\n".join(map(repr, (commit, *others)))
-    assert (commit.files_removed, commit.rebased) == (7, 76)
-    other = parent(table, commit.version)
-    assert len(paths(table, other) - before) == 1
-    assert paths(table, other) - before <= paths(table)
-    assert rows_at(table, commit.version, columns_of(version)) == rows_at(table, other, columns_of(version))
-    assert elsewhere(table, commit.version) == elsewhere(table, other)
-
-    monkeypatch.undo()
-    conflicts(table, monkeypatch, lambda: each(table, ["delete from {t} where id = 302"]), commits=1)
-
-
-def paths(table: IcebergSubject, version: int | None = None) -> set[str]:
-    return set(table.observe(version=version).files.path.to_pylist())
-
-
 def each(table: IcebergSubject, changes: Iterable[str]) -> None:
     for statement in changes:
         table.sql(statement.format(t=table, n=table.identifier))

@@ -87,7 +87,8 @@ class ResultStatus(StrEnum):
     Attributes:
         WITHIN_BUDGET: Everything that the budget allows is done.
         OUT_OF_TIME: The time limit left no time for some groups.
-        AS_PLANNED: All of the plan is carried out, and other writers have changed the table since it was planned.
+        AS_PLANNED: All of the plan is carried out. What is left to do comes with time: files that other writers have
+            added, or rows that they have deleted.
         HOT: Everything is done except for groups that wait because their partitions are hot.
         NOT_YET: Some groups conflicted with concurrent changes.
         UNKNOWN: A commit outcome is unknown, or the table could not be read again.

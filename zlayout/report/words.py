@@ -39,7 +39,7 @@ RESULT_STATUSES = {
     ResultStatus.AS_DECLARED: "as declared",
     ResultStatus.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
     ResultStatus.OUT_OF_TIME: "as far as the time limit allows",
-    ResultStatus.AS_PLANNED: "as planned, and changed since by other writers",
+    ResultStatus.AS_PLANNED: "as planned, with more to do now",
     ResultStatus.HOT: "as declared except for hot partitions",
     ResultStatus.NOT_YET: "not yet as declared",
     ResultStatus.FAILED: "failed: not as declared",

@@ -163,7 +163,7 @@ def test_a_table_that_grew_during_the_run_has_a_hint_where_the_rest_is(memory: S
     table = memory._catalog._tables["db.orders"]
     memory.meanwhile = lambda: table.append(make_rows(200, start=1000), files=4)
     out, err = cli("apply", "--auto-approve")
-    assert "as planned, and changed since by other writers; " in out
+    assert "as planned, with more to do now; " in out
     assert "`zlayout plan` shows what is left, such as files that were added since the plan." in err
 
 
@@ -172,7 +172,7 @@ def test_a_saved_plan_is_carried_out_if_only_new_files_are_left(memory: Scripted
     cli("plan", "--out", "plan.json")
     memory._catalog._tables["db.orders"].append(make_rows(200, start=1000), files=4)
     out, err = cli("apply", "plan.json", "--auto-approve")
-    assert "as planned, and changed since by other writers; " in out
+    assert "as planned, with more to do now; " in out
     assert "`zlayout plan` shows what is left" in err
     cli("drift", code=2)
 

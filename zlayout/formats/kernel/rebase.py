@@ -5,8 +5,8 @@ rows that were deleted from the pinned files since the snapshot are read from th
 are searched for in the new files, which get deletes for exactly these rows. The commit is sent again on top of the
 newest version. docs/adr/0048-rebase.md explains why the result has the rows of that version.
 
-A pinned file that another writer has removed or replaced has lost all of its rows. The commit no longer removes it, and
-leaves the files as they are that the other writer has added.
+On Delta, a pinned file that another writer has removed or replaced has lost all of its rows. The commit no longer
+removes it, and leaves the files as they are that the other writer has added.
 
 A data file is read once, for the first rebase that needs it. Spark keeps the digests of its rows, and where they are
 (`RowIndex`), so that the next rebases only look up the rows that were deleted since the one before them.

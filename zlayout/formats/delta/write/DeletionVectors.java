@@ -135,7 +135,7 @@ public class DeletionVectors {
 
     private long rows(AddFile file) throws Exception {
         JsonNode rows = file.stats() == null ? null : mapper.readTree(file.stats()).get("numRecords");
-        if (rows == null) {
+        if (rows == null || !rows.isNumber()) {
             throw new IllegalStateException("the log does not have the number of rows of " + file.path());
         }
         return rows.asLong();

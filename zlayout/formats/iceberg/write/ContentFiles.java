@@ -87,14 +87,6 @@ public class ContentFiles {
     }
 
     /** Returns 1 for each position at which both lists have a task, and these have the same delete files; else 0. */
-    public byte[] missing(List tasks) {
-        long[] missing = new long[tasks.size()];
-        for (int at = 0; at < missing.length; at++) {
-            missing[at] = tasks.get(at) == null ? 1 : 0;
-        }
-        return bytes(missing);
-    }
-
     public byte[] sameDeletes(List before, List after) {
         long[] same = new long[before.size()];
         for (int at = 0; at < same.length; at++) {

@@ -55,7 +55,6 @@ public class DeleteFiles {
     /**
      * Compares the deletes of files at two versions.
      *
-     * @param after null for a file that this version does not have: all of its rows are deleted
      * @param known the content of small files of position deletes by their location, which is read once
      * @return for each file the number of its rows that are deleted by position only in `after`, and their ascending
      *     positions. Empty if there is none, if there are more than `limit`, or if anything else was changed: if a row
@@ -71,8 +70,7 @@ public class DeleteFiles {
             }
         }, known);
         for (int at = 0; at < before.size(); at++) { // before any delete file is read
-            FileScanTask task = (FileScanTask) after.get(at);
-            if (task != null && !equalityDeletes((FileScanTask) before.get(at)).equals(equalityDeletes(task))) {
+            if (!equalityDeletes((FileScanTask) before.get(at)).equals(equalityDeletes((FileScanTask) after.get(at)))) {
                 return new byte[0];
             }
         }
@@ -123,16 +121,8 @@ public class DeleteFiles {
 
     static long[] compared(FileScanTask before, FileScanTask after, BaseDeleteLoader loader, AtomicLong left) {
         Newly newly = new Newly(positions(loader, before), left);
-        if (after == null) {
-            long rows = ((ContentFile) before.file()).recordCount();
-            for (long position = 0; position < rows && !newly.tooMany; position++) {
-                newly.accept(position);
-            }
-        } else {
-            positions(loader, after).forEach(newly);
-        }
-        boolean restored = newly.kept != newly.known.cardinality();
-        if (newly.tooMany || restored || after != null && newly.count > 0 && !hasOwnDeletes(after)) {
+        positions(loader, after).forEach(newly);
+        if (newly.tooMany || newly.kept != newly.known.cardinality() || newly.count > 0 && !hasOwnDeletes(after)) {
             return null;
         }
         return Arrays.copyOf(newly.positions, newly.count);
@@ -157,16 +147,6 @@ public class DeleteFiles {
             }
         }
         return found;
-    }
-
-    /** Returns whether one of the delete files of the tasks applies to one data file only. */
-    public boolean hasOwnDeletes(List tasks) {
-        for (int at = 0; at < tasks.size(); at++) {
-            if (hasOwnDeletes((FileScanTask) tasks.get(at))) {
-                return true;
-            }
-        }
-        return false;
     }
 
     private static boolean hasOwnDeletes(FileScanTask task) {

@@ -261,9 +261,9 @@ class ContentFiles:
         """
         return self._java.tasks(scan, self._strings(paths))
 
-    def missing(self, tasks: Any) -> NDArray[np.bool_]:
-        """Return for each path whether it has no scan task: bool[paths]."""
-        return from_bytes(self._java.missing(tasks)).astype(np.bool_)
+    def missing(self, tasks: Any) -> int:
+        """Return the number of paths without a scan task."""
+        return int(self._jvm.java.util.Collections.frequency(tasks, None))
 
     def files(self, tasks: Any) -> Any:
         """Return the data file of each task."""

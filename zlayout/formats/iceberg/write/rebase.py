@@ -76,8 +76,7 @@ class DeleteFiles:
 
         Args:
             before: The tasks of the files at the first version.
-            after: The tasks of the same files at the second version, in the same order, null for a file that it does
-                not have: all rows of such a file are deleted.
+            after: The tasks of the same files at the second version, in the same order.
             table: The Java table that has both versions.
             limit: The maximal number of rows.
 
@@ -111,10 +110,6 @@ class DeleteFiles:
     def replaced(self, tasks: Any, at: Int64, others: Any) -> Any:
         """Return a list of tasks with others at these positions."""
         return self._java.replaced(tasks, to_bytes(at), others)
-
-    def has_own(self, tasks: Any) -> bool:
-        """Return whether one of the delete files of the tasks applies to one data file only."""
-        return bool(self._java.hasOwnDeletes(tasks))
 
     def of(self, tasks: Any) -> Any:
         """Return the delete files of all tasks, a java.util.List."""
@@ -232,13 +227,9 @@ class Rebase(rebase.Rebase):
             return None  # the branch was moved backwards
         at = self._positions(groups)
         before, after = content.select(self._old, at), content.select(self._tasks(now), at)
-        removed = content.missing(after)
-        left = np.flatnonzero(~removed)
-        before_left, after_left = content.select(before, left), content.select(after, left)
-        if not content.same_sequence_numbers(before_left, after_left):
+        # Files that are gone stay a conflict: Iceberg refuses a rewrite that adds more rows than it removes.
+        if content.missing(after) or not content.same_sequence_numbers(before, after):
             return None
-        if removed.any() and not self._deletes.has_own(after_left):
-            return None  # an Iceberg rewrite must remove a delete file to add others
         changed = np.flatnonzero(~content.same_deletes(before, after))
         if not len(changed):
             return None
@@ -247,7 +238,8 @@ class Rebase(rebase.Rebase):
         if rows is None:
             return None
         owner = np.repeat(np.arange(len(some)), [len(group.files) for group in groups])
-        return Deleted(before, after, removed[changed], at[changed], owner[changed], rows)
+        removed = np.zeros(len(changed), np.bool_)
+        return Deleted(before, after, removed, at[changed], owner[changed], rows)
 
     def _positions(self, groups: Sequence[Group]) -> Int64:
         return self._pinned.positions_of(groups)

@@ -309,7 +309,7 @@ def require_row_ids(jvm: IcebergJvm, work: PlannedTable) -> None:
 def _pinned_tasks(jvm: IcebergJvm, table: Any, work: PlannedTable, paths: pa.Array) -> Any:
     with java_errors(f"searching for the files of {work.table}"):
         tasks = None if table.snapshot(work.version) is None else tasks_of(jvm, table, work.version, paths)
-        missing = len(paths) if tasks is None else int(jvm.content.missing(tasks).sum())
+        missing = len(paths) if tasks is None else jvm.content.missing(tasks)
     if missing:
         message = (
             f"expected {len(paths)} planned files in snapshot {work.version} of {work.table}, "
