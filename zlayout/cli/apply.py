@@ -349,7 +349,7 @@ def _planned(table: TablePlan) -> dict[str, Any]:
         "repartition": table.partitioning is not None,
         "reasons": sorted({g.reason for g in groups}),
         "groups": len(groups),
-        "files": sum(g.files for g in groups),
+        "files": table.rewrite_files,
         "bytes": table.rewrite_bytes,
         "target_files": sum(g.target_files for g in groups),
         "diagnostics": [dataclasses.asdict(d) for d in table.diagnostics],

@@ -519,6 +519,11 @@ class TablePlan:
         return sum(group.bytes for group in self.groups)
 
     @property
+    def rewrite_files(self) -> int:
+        """The number of files to rewrite."""
+        return sum(group.files for group in self.groups)
+
+    @property
     def alters(self) -> bool:
         """Whether table properties or the partitioning change."""
         return any(not isinstance(action, RewriteGroup) for action in self.actions)
@@ -622,5 +627,5 @@ def summary(tables: Iterable[TablePlan]) -> Summary:
         failed=sum(t.status is Status.ERROR for t in tables),
         empty=sum(t.status is Status.UNCHANGED and t.selects_nothing for t in tables),
         rewrite_bytes=sum(t.rewrite_bytes for t in changing),
-        rewrite_files=sum(g.files for t in changing for g in t.groups),
+        rewrite_files=sum(t.rewrite_files for t in changing),
     )

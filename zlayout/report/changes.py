@@ -97,7 +97,7 @@ def effect(tables: Sequence[TablePlan]) -> str:
     altering = sum(table.alters and not table.groups for table in tables)
     parts = []
     if rewriting:
-        files = sum(group.files for table in rewriting for group in table.groups)
+        files = sum(table.rewrite_files for table in rewriting)
         total = size(sum(table.rewrite_bytes for table in rewriting))
         parts.append(f"rewrites {total} in {plural(files, 'file')} of {plural(len(rewriting), 'table')}")
     if altering:

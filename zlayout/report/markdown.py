@@ -145,7 +145,6 @@ def _headline(report: RunReport) -> str:
 
 def _row(table: TablePlan, result: TableResult | None) -> str:
     groups = table.groups
-    files = sum(g.files for g in groups)
     measured = {c.column: c for c in result.columns} if result else {}
     touched = [(c.column, number(c.touched), _touched(c, measured.get(c.column))) for c in table.columns]
     read = [(c.column, size(c.bytes_read.now), _read(c, measured.get(c.column))) for c in table.columns]
@@ -153,7 +152,7 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
         _code(table.table),
         RESULT_STATUSES[result.outcome] if result else state(table),
         size(table.rewrite_bytes) if groups else "",
-        f"{files:,} → {written_text(table)}" if groups else "",
+        f"{table.rewrite_files:,} → {written_text(table)}" if groups else "",
         *(", ".join(f"{_code(c)} {now} → {after}" for c, now, after in cells if after) for cells in (touched, read)),
         _code(str(table.location)),
     ]

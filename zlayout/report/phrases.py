@@ -103,16 +103,14 @@ def layout_text(table: TablePlan) -> str:
 def rewrite_text(table: TablePlan) -> str:
     """Write what the plan rewrites: partitions, bytes, files before and after, and the commits if there are several."""
     groups = table.groups
-    files = sum(g.files for g in groups)
     of = ""
     if table.partitions > 1:
         of = f"{partition_count(groups, table.partitions)} of {plural(table.partitions, 'partition')}, "
     commits = len(parts_of(groups, table.commit_bytes))
     after = written_text(table)
     in_commits = f", {commits:,} commits" if commits > 1 else ""
-    return (
-        f"{of}{size(table.rewrite_bytes)}, {files:,} -> {after} file{'' if after in ('1', '~1') else 's'}{in_commits}"
-    )
+    files = f"{table.rewrite_files:,} -> {after} file{'' if after in ('1', '~1') else 's'}"
+    return f"{of}{size(table.rewrite_bytes)}, {files}{in_commits}"
 
 
 def partition_count(groups: Sequence[RewriteGroup], limit: int | None = None) -> str:
@@ -127,7 +125,7 @@ def partition_count(groups: Sequence[RewriteGroup], limit: int | None = None) ->
 
 def written_text(table: TablePlan) -> str:
     """Write the number of files that replace the rewritten files: a prediction or a range, `~` before an estimate."""
-    after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
+    after, kept = table.files_after, table.files - table.rewrite_files
     ends = (after.predicted, after.low, after.high) if after else (None, None, None)
     predicted, low, high = (None if n is None else n - kept for n in ends)
     return known(predicted, low, high) or f"~{sum(g.target_files for g in table.groups):,}"

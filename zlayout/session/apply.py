@@ -175,7 +175,7 @@ class TableLimit:
             return first, _joined(others)
         together = any(rewrite.reason is Reason.BOUNDS_TRUNCATED for rewrite in work.plan.groups)
         first, *others = work.in_parts(max_bytes if together else _smaller(max_bytes, self._room()))
-        if not (together and begun) and not self.allows(_bytes(work if together else first)):
+        if not (together and begun) and not self.allows((work if together else first).plan.rewrite_bytes):
             return None, work
         return first, _joined(others)
 
@@ -194,10 +194,6 @@ def left_of_window(maintenance: Maintenance | None) -> timedelta | None:
 
 def _smaller(one: int | None, other: int | None) -> int | None:
     return min((size for size in (one, other) if size is not None), default=None)
-
-
-def _bytes(work: PlannedTable) -> int:
-    return sum(rewrite.bytes for rewrite in work.plan.groups)
 
 
 def _joined(works: list[PlannedTable]) -> PlannedTable | None:

@@ -186,7 +186,8 @@ def propose(
         TableError: A table cannot be read.
         EngineError: `advise` cannot draw a sample.
     """
-    backend = backend_for(project.catalogs[project_catalog(project)], SparkRuntime(project))
+    (catalog,) = project.catalogs.values()
+    backend = backend_for(catalog, SparkRuntime(project))
 
     def read(found: Found) -> ImportedLayout:
         if isinstance(found, ImportedLayout) and not request.columns:
@@ -205,12 +206,6 @@ def propose(
             workload.write_text(import_workload(project, request.workload).text, "utf-8")
             layouts = [_advised(project, one, workload, on_event) if one.table in unordered else one for one in layouts]
     return layouts
-
-
-def project_catalog(project: Project) -> str:
-    """Return the name of the one catalog of a new project."""
-    (name,) = project.catalogs
-    return name
 
 
 def _proposed(table: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
