@@ -131,18 +131,18 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
     layout, waits = spec.layout, "tolerance.rarely_read"
     if waits in spec.locations and not spec.workload:
         hint = "add the queries to workloads/, or remove it"
-        yield _unused(spec, waits, "the table has no workload", hint)
+        yield unused(spec, waits, "the table has no workload", hint)
     if not layout.orders:
         for key in (key for key in UNUSED_WITHOUT_ORDER if key in spec.locations):
             hint = "remove it, or declare zorder.columns"
-            yield _unused(spec, key, "without zorder, rows keep their order", hint)
+            yield unused(spec, key, "without zorder, rows keep their order", hint)
         return
     if not layout.uses_range_ids and "zorder.range_ids" in spec.locations:
         alone = " with one column" if layout.effective_curve != layout.curve else ""
-        yield _unused(spec, "zorder.range_ids", f"{layout.curve}{alone} uses no range ids")
+        yield unused(spec, "zorder.range_ids", f"{layout.curve}{alone} uses no range ids")
     if layout.engine == "zlayout" and layout.weights != {c.name: c.weight for c in layout.columns}:
         what = "one column" if len(layout.columns) == 1 else layout.curve
-        yield _unused(spec, "zorder.columns", f"{what} ignores weights")
+        yield unused(spec, "zorder.columns", f"{what} ignores weights")
 
 
 def not_predictable(spec: LayoutSpec, state: TableState) -> Diagnostic:
@@ -157,7 +157,8 @@ def not_predictable(spec: LayoutSpec, state: TableState) -> Diagnostic:
     return Diagnostic("ZL413", f"this plan has no forecast: {why}", "note", hint, spec.location_of("engine"))
 
 
-def _unused(spec: LayoutSpec, key: str, why: str, hint: str = "remove it, or choose another curve") -> Diagnostic:
+def unused(spec: LayoutSpec, key: str, why: str, hint: str = "remove it, or choose another curve") -> Diagnostic:
+    """Return ZL404: the declared setting `key` has no effect."""
     return Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
 
 

@@ -23,7 +23,7 @@ from zlayout.errors import Diagnostic, SpecError, ZlayoutError, first_line
 from zlayout.formats.base import Backend
 from zlayout.message_text import first_of, plural
 from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
-from zlayout.planner.notes import partitioning
+from zlayout.planner.notes import partitioning, unused
 from zlayout.planner.partitions import partition_names, partition_text
 from zlayout.planner.passes.rarely_read import least_read, may_wait, unread_notes
 from zlayout.planner.proposal import Proposal
@@ -437,8 +437,7 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
 
 
 def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
-    spec, key = proposal.spec, "tolerance.rarely_read"
-    note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
+    note = unused(proposal.spec, "tolerance.rarely_read", why, hint)
     return replace(proposal, notes=(*proposal.notes, note))
 
 
