@@ -31,17 +31,24 @@ from results import replace_section
 from stars import STARS, MissingDataError, Star
 from support.counted_files import CountingFiles
 
-from zlayout.errors import Location
+from zlayout.advisor.model import Study
+from zlayout.errors import Location, SpecError
 from zlayout.planner.diff import PlanOptions
+from zlayout.planner.model import WorkloadForecast
 from zlayout.session.advise import StudyOptions, advise
 from zlayout.session.apply import apply_table
+from zlayout.session.concurrent_reads import Reading
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
+from zlayout.session.sampling import SAMPLE_BYTES
+from zlayout.session.workloads import with_workloads
 from zlayout.spec.model import Layout, LayoutSpec
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "layouts.json"
 SECTION = "## Layouts"
+ADVISED = "zlayout: as advised"
+BY_MONTHS = "zlayout: as many files as months"
 CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of those that are measured
 
 
@@ -55,12 +62,14 @@ class Reads:
     Attributes:
         files: The mean number of files of which a query read data.
         bytes: The bytes of data that all queries read, without footers.
+        opened: The mean size of these files.
         rows: The number of rows of the fact and a sum of their hashes, which are those of each layout.
         results: For each query, the number of rows of the result.
     """
 
     files: float
     bytes: int
+    opened: float
     rows: tuple[int, int]
     results: tuple[int, ...]
 
@@ -68,7 +77,7 @@ class Reads:
 def measure(star: Star, folder: Path, fact: Sequence[Path], queries: Sequence[str]) -> Reads:
     """Run queries on a fact that consists of these files. folder: has the dimensions."""
     counting = CountingFiles()
-    files = bytes_read = 0
+    files = bytes_read = opened = 0
     results = []
     with duckdb.connect(config={"threads": 1}) as duck:
         duck.register_filesystem(counting)
@@ -87,13 +96,15 @@ def measure(star: Star, folder: Path, fact: Sequence[Path], queries: Sequence[st
         footers = Counter(counting.counter)
         if len(footers) != len(fact):
             raise RuntimeError(f"DuckDB opened {len(footers)} of {len(fact)} files to count rows")
+        sizes = {name: Path(name).stat().st_size for name in footers}
         for query in queries:
             counting.counter.clear()
             results.append(len(duck.execute(query).fetchall()))
-            read = [counting.counter[name] - footers[name] for name in footers]
-            files += sum(size > 0 for size in read)
-            bytes_read += sum(read)
-    return Reads(files / len(queries), bytes_read, rows, tuple(results))
+            read = {name: counting.counter[name] - footers[name] for name in footers}
+            files += sum(size > 0 for size in read.values())
+            opened += sum(sizes[name] for name, size in read.items() if size > 0)
+            bytes_read += sum(read.values())
+    return Reads(files / len(queries), bytes_read, opened / len(queries), rows, tuple(results))
 
 
 # The layouts.
@@ -109,6 +120,7 @@ class Case:
         bench: The fact as a Delta and as an Iceberg table, and Spark.
         plain: The best layout without cuts.
         advised: The recommended layout; None if none is recommended.
+        without_joins: The layout that is recommended if no condition through a join is used; None if there is none.
         notes: The notes of advise.
     """
 
@@ -117,6 +129,7 @@ class Case:
     bench: Bench
     plain: Layout
     advised: Layout | None
+    without_joins: Layout | None
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -213,28 +226,33 @@ def iceberg(case: Case, order: str) -> list[Path]:
     return [Path(path.removeprefix("file:")) for path in found.files.path.to_pylist()]
 
 
-def zlayout_kd(case: Case) -> list[Path]:
-    return applied(case, replace(case.plain, curve="kd"))
-
-
-def zlayout_hilbert(case: Case) -> list[Path]:
-    return applied(case, replace(case.plain, curve="hilbert"))
-
-
-def zlayout_advised(case: Case) -> list[Path]:
-    return applied(case, case.advised) if case.advised is not None else arrival(case)
-
-
-def applied(case: Case, layout: Layout) -> list[Path]:
+def applied(case: Case, layout: Layout | None) -> list[Path]:
     """Apply a layout as the product does."""
-    backend = case.bench.backend("delta")
-    layout = replace(layout, target_size=target_size(case.bench, "delta"))
-    planned = plan_table(LayoutSpec(DELTA, layout, Location("benchmark")), backend, PlanOptions())
-    run = new_run(planned)
-    apply_table(planned, backend, PlanOptions(), run, lambda _progress: None, lambda _table, _outcome: None)
-    if run.error is not None:
-        raise run.error
+    if layout is not None:
+        backend = case.bench.backend("delta")
+        planned = plan_table(LayoutSpec(DELTA, layout, Location("benchmark")), backend, PlanOptions())
+        run = new_run(planned)
+        apply_table(planned, backend, PlanOptions(), run, lambda _progress: None, lambda _table, _outcome: None)
+        if run.error is not None:
+            raise run.error
     return delta_files(case)
+
+
+def forecast(case: Case, layout: Layout, queries: Sequence[str]) -> WorkloadForecast:
+    """Return what `plan --sample` states about the queries, before the layout is applied."""
+    path, backend = case.bench.root / "measured.sql", case.bench.backend("delta")
+    path.write_text(";\n".join(on_table(case.star, queries)) + ";\n")
+    planned = plan_table(LayoutSpec(DELTA, layout, Location("benchmark"), workload=(path,)), backend, PlanOptions())
+    project = replace(case.bench.project, query_engine="duckdb")
+    (found,) = with_workloads([planned], project, {DELTA.catalog: backend}, SAMPLE_BYTES, Reading())
+    if found.plan.workload is None:
+        raise RuntimeError(f"plan --sample has no forecast: {found.plan.diagnostics}")
+    return found.plan.workload
+
+
+def on_table(star: Star, queries: Sequence[str]) -> list[str]:
+    """Return queries in which the fact is called as the table that is advised on."""
+    return [query.replace(star.fact, DELTA.name) for query in queries]
 
 
 def delta_files(case: Case) -> list[Path]:
@@ -252,9 +270,14 @@ ARMS: dict[str, Callable[[Case], list[Path]]] = {
     "Iceberg: sort": iceberg_sort,
     "Iceberg: zorder": iceberg_zorder,
     "Iceberg: hilbert": iceberg_hilbert,
-    "zlayout: kd": zlayout_kd,
-    "zlayout: hilbert": zlayout_hilbert,
-    "zlayout: as advised": zlayout_advised,
+}
+# The layouts that zlayout applies. None: nothing is recommended, so that the table stays in arrival order.
+LAYOUTS: dict[str, Callable[[Case], Layout | None]] = {
+    "zlayout: kd": lambda case: replace(case.plain, curve="kd"),
+    "zlayout: hilbert": lambda case: replace(case.plain, curve="hilbert"),
+    "zlayout: without joins": lambda case: case.without_joins,
+    ADVISED: lambda case: case.advised,
+    BY_MONTHS: lambda case: case.advised,
 }
 
 
@@ -267,11 +290,11 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=32, help="files of the fact in arrival order")
     parser.add_argument("--queries", type=int, default=40, help="queries in each half")
     parser.add_argument("--stars", default=",".join(star.name for star in STARS))
-    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--arms", default=",".join((*ARMS, *LAYOUTS)))
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "layouts")
     arguments = parser.parse_args()
     arms = arguments.arms.split(",")
-    if unknown := set(arms) - set(ARMS):
+    if unknown := set(arms) - set(ARMS) - set(LAYOUTS):
         parser.error(f"unknown arms: {', '.join(sorted(unknown))}")
     before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for star in STARS:
@@ -302,16 +325,22 @@ def run_star(star: Star, root: Path, scale: float, files: int, queries: int, arm
     measured = star.queries(queries, MEASURED)
     rows: list[dict[str, Any]] = []
     expected: Reads | None = None
+    stated: WorkloadForecast | None = None
     for arm in arms:
         case.bench.reset_delta()
         case.bench.reset_iceberg()
-        paths = ARMS[arm](case)
+        number = len(by_month(case)) if arm == BY_MONTHS else files
+        layout = with_size(case, LAYOUTS[arm](case), number) if arm in LAYOUTS else None
+        if arm == ADVISED and layout is not None:
+            stated = forecast(case, layout, measured)
+        paths = applied(case, layout) if arm in LAYOUTS else ARMS[arm](case)
         read = measure(star, folder, paths, measured)
         expected = expected or read
         if (read.rows, read.results) != (expected.rows, expected.results):
             raise RuntimeError(f"{star.name}, {arm}: the rows or the results of queries differ from {arms[0]}")
         size = sum(path.stat().st_size for path in paths)
         found = {"files": len(paths), "bytes": size, "files_read": read.files, "bytes_read": read.bytes}
+        found["bytes_opened"] = round(read.opened)
         rows.append({"arm": arm, **found})
         print(f"{star.name}: {rows[-1]}", file=sys.stderr, flush=True)
     case.bench.runtime.stop()
@@ -322,37 +351,79 @@ def run_star(star: Star, root: Path, scale: float, files: int, queries: int, arm
         "scale": scale,
         "rows": expected.rows[0] if expected else 0,
         "queries": queries,
-        "columns": ", ".join(f"{name} ({weight:g})" for name, weight in case.plain.weights.items()),
+        "columns": columns_of(case.plain),
         "curve": case.plain.curve,
         "cuts": len(advised.cuts) if advised is not None else 0,
         "recommended": advised is not None,
+        "without_joins": None if case.without_joins is None else columns_of(case.without_joins),
+        "forecast": None if stated is None else as_json(stated),
         "arms": rows,
+    }
+
+
+def columns_of(layout: Layout) -> str:
+    return ", ".join(f"{name} ({weight:g})" for name, weight in layout.weights.items())
+
+
+def with_size(case: Case, layout: Layout | None, files: int) -> Layout | None:
+    """Return the layout with the target size of this number of files."""
+    size = target_size(case.bench, "delta") * case.bench.files // files
+    return None if layout is None else replace(layout, target_size=size)
+
+
+def as_json(stated: WorkloadForecast) -> dict[str, Any]:
+    predicted, low, high, floor = stated.predicted, stated.low, stated.high, stated.floor
+    if predicted is None or low is None or high is None or floor is None:
+        raise RuntimeError("plan --sample has no forecast")
+    return {
+        "share": stated.share,
+        "files": predicted.files,
+        "bytes": predicted.bytes,
+        "low": low.bytes,
+        "high": high.bytes,
+        "floor_files": floor.files,
+        "now_files": stated.now.files,
+        "now_bytes": stated.now.bytes,
     }
 
 
 def open_case(star: Star, folder: Path, bench: Bench, queries: int) -> Case:
     """Write the tables, and ask advise for a layout."""
-    rows = pq.read_table(folder / f"{star.fact}.parquet")
-    step = -(-len(rows) // bench.files)
-    for number in range(bench.files):
-        write_deltalake(str(bench.base), rows.slice(number * step, step), mode="append")
-    for path in folder.glob("*.parquet"):
-        if path.stem != star.fact:
-            write_deltalake(str(bench.base.parent / path.stem), pq.read_table(path))
-    bench.reset_delta()
     spark = bench.runtime.session
+    rows, part = pq.read_table(folder / f"{star.fact}.parquet"), bench.root / "part.parquet"
+    step = -(-len(rows) // bench.files)
+    for number in range(bench.files):  # by Spark, so that its arms differ from arrival order only in the order
+        pq.write_table(rows.slice(number * step, step), part)
+        spark.read.parquet(str(part)).coalesce(1).write.format("delta").mode("append").save(str(bench.base))
+    bench.reset_delta()
     spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.bench")
     create_iceberg(spark.read.format("delta").load(str(bench.base)).coalesce(1), str(ICEBERG))
     bench.snapshot = spark.sql(f"SELECT snapshot_id FROM {ICEBERG}.snapshots").first().snapshot_id
     path = bench.root / "choosing.sql"
-    # The fact is called as the table that is advised on.
-    asked = [query.replace(star.fact, DELTA.name) for query in star.queries(queries, CHOOSING)]
-    path.write_text(";\n".join(asked) + ";\n")
+    path.write_text(";\n".join(on_table(star, star.queries(queries, CHOOSING))) + ";\n")
+    # As long as the dimensions do not exist, no condition through a join can be used.
+    before = advised_on(bench, path)
+    for source in folder.glob("*.parquet"):
+        if source.stem != star.fact:
+            write_deltalake(str(bench.base.parent / source.stem), pq.read_table(source))
+    found = advised_on(bench, path)
+    without_joins = before.best.layout if before is not None and before.best else None
+    if found is None:
+        raise RuntimeError(f"{star.name}: no query can skip files")
+    plain = [choice.layout for choice in found.choices if not choice.layout.cuts][-1]
+    return Case(star, folder, bench, plain, found.best.layout if found.best else None, without_joins, found.notes)
+
+
+def advised_on(bench: Bench, workload: Path) -> Study | None:
+    """Return the result of `advise`; None if no query has a condition that can skip files."""
     project = replace(bench.project, query_engine="duckdb")
     options = StudyOptions(files=bench.files, time_limit=120)
-    found = advise(project, f"lake.{'.'.join(DELTA.identifier)}", [path], options, spark=spark)
-    without = [choice.layout for choice in found.choices if not choice.layout.cuts]
-    return Case(star, folder, bench, without[-1], found.best.layout if found.best else None, found.notes)
+    try:
+        return advise(project, str(DELTA), [workload], options, spark=bench.runtime.session)
+    except SpecError as error:
+        if any(diagnostic.code == "ZL073" for diagnostic in error.diagnostics):
+            return None
+        raise
 
 
 def as_section(found: dict[str, Any]) -> Iterator[str]:
@@ -383,6 +454,28 @@ def as_section(found: dict[str, Any]) -> Iterator[str]:
                 f"| {arm['arm']} | {arm['files']} | {arm['bytes'] / 2**20:.1f} | {arm['files_read']:.1f} "
                 f"| {arm['bytes_read'] / 2**20:.1f} | {share} |"
             )
+        if "forecast" in star:  # not in results from before this was measured
+            yield from _forecast_lines(star)
+
+
+def _forecast_lines(star: dict[str, Any]) -> Iterator[str]:
+    """Yield what was stated about the recommended layout before it was applied, and the advice without joins."""
+    yield ""
+    if star["without_joins"] is None:
+        yield "Without conditions through joins, `advise` recommends no layout."
+    else:
+        yield f"Without conditions through joins, `advise` chooses: {star['without_joins']}."
+    stated = star["forecast"]
+    if stated is not None:
+        (read,) = (arm for arm in star["arms"] if arm["arm"] == ADVISED)
+        mib = {key: stated[key] / 2**20 for key in ("bytes", "low", "high")}
+        yield (
+            f"`plan --sample` predicted for {stated['share']:.0%} of these queries, in the recommended layout: "
+            f"{stated['files']:.1f} files of {mib['bytes']:.2f} MiB ({mib['low']:.2f} to {mib['high']:.2f}) a query, "
+            f"and at least {stated['floor_files']:.1f} files in any layout. DuckDB read data of "
+            f"{read['files_read']:.1f} files of {read['bytes_opened'] / 2**20:.2f} MiB: the prediction of bytes is "
+            f"{stated['bytes'] / read['bytes_opened'] - 1:+.1%} off."
+        )
 
 
 if __name__ == "__main__":
