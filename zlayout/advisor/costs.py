@@ -228,18 +228,33 @@ def _by_keys(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) 
 
 
 def measure(
-    draws: Sequence[Drawn], layout: Layout, queries: Sequence[TableQuery], *, with_touched: bool = True
+    draws: Sequence[Drawn],
+    layout: Layout,
+    queries: Sequence[TableQuery],
+    *,
+    with_touched: bool = True,
+    size_ratio: float = 1.0,
 ) -> Choice:
     """Simulate a rewrite in a layout on each of several draws, and return the mean of the costs of the queries.
 
-    with_touched: Compute `Choice.touched` too, which a search does not need.
+    Args:
+        draws: The draws.
+        layout: The layout.
+        queries: The queries.
+        with_touched: Compute `Choice.touched` too, which a search does not need.
+        size_ratio: The size of the new files, divided by that of the present files with the same rows.
     """
-    tables = [with_kept(drawn, new_files(drawn, layout)) for drawn in draws]
+    tables = [with_kept(drawn, resized(new_files(drawn, layout), size_ratio)) for drawn in draws]
     sampled = not draws[0].rewrite.sample.complete
     names = tuple(layout.weights) if with_touched else ()
     touched = np.mean([[m.touched for m in layout_metrics(table, names)] for table in tables], axis=0)
     each = [costs(queries, table, sampled=sampled) for table in tables]
     return Choice(layout, len(tables[0]), Costs.mean(each), dict(zip(names, touched.tolist(), strict=True)))
+
+
+def resized(files: FileTable, ratio: float) -> FileTable:
+    """Return files with sizes multiplied by a ratio."""
+    return files if ratio == 1 else replace(files, bytes=np.rint(files.bytes * ratio).astype(np.int64))
 
 
 def points(keys: Mapping[str, pa.Array]) -> dict[str, ColumnBounds]:

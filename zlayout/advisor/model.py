@@ -129,6 +129,10 @@ class Costs:
             np.mean([c.files for c in each], axis=0), np.mean([c.bytes for c in each], axis=0), each[0].weights
         )
 
+    def with_size_ratio(self, ratio: float) -> Costs:
+        """Return the costs with the bytes multiplied by a ratio."""
+        return Costs(self.files, self.bytes * ratio, self.weights)
+
     def of(self, index: list[int]) -> Costs:
         """Return the costs of the queries with these indices."""
         return Costs(self.files[index], self.bytes[index], self.weights[index])

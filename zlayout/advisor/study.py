@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -29,10 +29,12 @@ from zlayout.advisor.partitioning import note_on_partitions, search_partitions
 from zlayout.curve.tree import Ranked
 from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
 from zlayout.planner.simulation import MAX_ROWS, MAX_ROWS_PER_FILE, Drawn, Rewrite, draw, draws_of
+from zlayout.planner.written_size import size_ratios
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.spec.model import CURVES, Layout, ZorderColumn
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Int64, TableState
+from zlayout.table.stored_rows import StoredRows
 from zlayout.workload.model import Workload
 
 # The columns of a workload, described by a sample: distinct values, correlated columns, possible partition keys.
@@ -337,6 +339,8 @@ class Question:
         seconds: The time limit for searching and measuring.
         cuts: Whether to search for the cuts of curve `workload` too.
         partitions: The partition fields to try; the table has no partitions then.
+        stored: Rows of the table, by which the size of the files of a layout is estimated; None if there are none. The
+            search compares layouts without these estimates.
     """
 
     layouts: tuple[Layout, ...]
@@ -347,6 +351,7 @@ class Question:
     seconds: float = 60.0
     cuts: bool = False
     partitions: tuple[PartitionField, ...] = ()
+    stored: StoredRows | None = None
 
 
 def study(
@@ -384,7 +389,11 @@ def study(
             choice, checked = partitioned
             choices, notes = [*choices, choice], (*notes, note_on_partitions(choice.partition_by or (), checked))
     now = costs(queries, state.files)
-    lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
+    in_new_size = partial(_in_new_size, cache(size_ratios(rewrite, question.stored)))
+    at = min(range(len(choices)), key=lambda n: choices[n].costs.mean_bytes, default=None)
+    choices, steps = list(map(in_new_size, choices)), list(map(in_new_size, steps))
+    declared = None if declared is None else in_new_size(declared)
+    lowest_choice = None if at is None else choices[at]
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
     predicates = [p for q in queries for p in q.predicates]
     return Study(
@@ -474,6 +483,12 @@ def _with_fewer_rows(rewrite: Rewrite, rows: int) -> Drawn:
     """Draw about `rows` rows, or as many as MIN_ROWS_PER_FILE and MAX_ROWS_PER_FILE allow."""
     per_file = max(rows / max(int(rewrite.targets.sum()), 1), MIN_ROWS_PER_FILE)
     return draw(rewrite, rewrite.weights, rows_per_file=min(per_file, MAX_ROWS_PER_FILE))
+
+
+def _in_new_size(ratio_of: Callable[[Layout], float | None], choice: Choice) -> Choice:
+    """Return a simulated layout with the estimated size of its files. In partitions, it is that without them."""
+    ratio = ratio_of(choice.layout)
+    return choice if ratio is None else replace(choice, costs=choice.costs.with_size_ratio(ratio))
 
 
 def _saves(then: Costs, now: Costs) -> bool:

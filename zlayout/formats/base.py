@@ -23,6 +23,7 @@ from zlayout.spec.model import Layout, TableName
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
 from zlayout.table.key_sample import KeySample
 from zlayout.table.state import Int64, PartitionField, TableState
+from zlayout.table.stored_rows import StoredRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -355,6 +356,24 @@ class Backend(Protocol):
             columns: The names of the columns to read.
             max_bytes: The limit on the size of the column chunks that are read. A single row group may exceed it.
             seed: The seed of the random choice.
+
+        Raises:
+            Exception: Of any type, if a file cannot be read.
+        """
+        ...
+
+    def stored_rows(
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int
+    ) -> StoredRows | None:
+        """Read consecutive rows of a few files with all columns, without a JVM.
+
+        Args:
+            chosen: int64, indices of the files in `state.files` from which files are chosen.
+            columns: The names of the columns by which layouts order the rows.
+            max_bytes: The limit on the expected size of the pages that are read.
+
+        Returns:
+            The rows; None if the pages of one file exceed the limit, or if the files have too few rows.
 
         Raises:
             Exception: Of any type, if a file cannot be read.

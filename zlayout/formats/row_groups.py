@@ -1,7 +1,8 @@
-"""Reads key columns of randomly chosen row groups of Parquet files, without a JVM, up to a limit in bytes.
+"""Reads samples of Parquet files without a JVM, up to a limit in bytes.
 
-Consecutive files form strata, which all have about the same number of rows. Row groups are read from all strata in
-turn, so that every part of a table that is clustered by time or partition is represented.
+`sample_row_groups` reads key columns of randomly chosen row groups. Consecutive files form strata, which all have about
+the same number of rows. Row groups are read from all strata in turn, so that every part of a table that is clustered by
+time or partition is represented. `read_stored_rows` reads the first rows of some row groups with all columns.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -20,12 +22,22 @@ import pyarrow.parquet as pq
 
 from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64
+from zlayout.table.stored_rows import StoredRows, column_sizes, summed
 
 MAX_STRATA = 64
 # Limits the requests: row groups are chosen from different files if possible, and the footer of each file needs one.
 MAX_ROW_GROUPS = 512
 READER_THREADS = 8
 MAX_ROWS_PER_GROUP = 1 << 25  # equal values take no space in a file, but some bytes for each row after reading
+
+# Chunks of consecutive rows with all columns. The number of rows is no power of two, as this is where the width of an
+# index into a dictionary changes, and the files that chunks are laid out in do not have exactly as many rows.
+CHUNK_ROWS, MIN_CHUNK_ROWS = 3_000, 500
+MAX_CHUNKS, MAX_CHUNK_FILES = 48, 16
+MAX_CHUNK_VALUES = 3_000_000  # of all chunks and columns, which are encoded for each layout
+# Writers begin a page after this number of rows or bytes, and the first pages are read completely.
+PAGE_ROWS, PAGE_BYTES = 20_000, 2**20
+READ_BUFFER = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,90 @@ def _turns(strata: list[list[int]], reader: _Reader, random: np.random.Generator
         waiting = [one for one in waiting if one[0]]
 
 
+def read_stored_rows(
+    source: KeyFiles, files: FileTable, chosen: Int64, columns: Sequence[Column], max_bytes: int
+) -> StoredRows | None:
+    """Read the first rows of row groups of a few files, which are spread evenly over the chosen files.
+
+    Args:
+        source: Access to the files.
+        files: The file table.
+        chosen: int64, indices of the files to read.
+        columns: The columns of `StoredRows.keys`. Those that a file does not contain are left out.
+        max_bytes: The limit on the expected size of the pages that are read.
+
+    Returns:
+        The rows, of files with the same schema and codec; None if the pages of one file exceed the limit, or if the
+        files have too few rows.
+
+    Raises:
+        OSError, pyarrow.ArrowException: If a file cannot be read.
+    """
+    order = chosen[np.lexsort((chosen, files.partition[chosen]))]
+    order = order[files.rows[order] >= MIN_CHUNK_ROWS]
+    if not len(order):
+        return None
+    reader = _Reader(source, files, tuple(columns))
+    first = reader.stored_metadata(int(order[0]))
+    most = min(MAX_CHUNK_FILES, len(order), max_bytes // max(_first_pages(first), 1))
+    if not most or not first.num_row_groups:
+        return None
+    spread = order[(np.arange(most) * len(order)) // most].tolist()
+    with ThreadPoolExecutor(READER_THREADS) as pool:
+        metadata = dict(zip(spread, pool.map(reader.stored_metadata, spread), strict=True))
+    kind = _kind(first)
+    alike = [file for file, one in metadata.items() if one.num_row_groups and _kind(one) == kind]
+    rows = min(CHUNK_ROWS, *(metadata[file].row_group(0).num_rows for file in alike))
+    number = min(MAX_CHUNKS, MAX_CHUNK_VALUES // (rows * max(first.num_columns, 1)))
+    if rows < MIN_CHUNK_ROWS or number < 2:
+        return None
+    each = min(-(-number // len(alike)), PAGE_ROWS // rows)
+    with ThreadPoolExecutor(READER_THREADS) as pool:
+        read = list(pool.map(lambda file: reader.first_rows(file, rows * each), alike))
+    same = [table.schema.equals(read[0][0].schema) for table, _ in read]
+    alike, read = list(compress(alike, same)), list(compress(read, same))
+    # The first chunk of each file, then the second one of each, because not all chunks may be used.
+    places = [(n, at) for at in range(each) for n, (table, _) in enumerate(read) if len(table) >= rows * (at + 1)]
+    places = places[:number]
+    known = [name for name in (column.name for column in columns) if all(name in keys for _, keys in read)]
+    return StoredRows(
+        file=np.array([alike[n] for n, _ in places], np.int64),
+        rows=tuple(read[n][0].slice(at * rows, rows) for n, at in places),
+        keys={name: tuple(read[n][1][name].slice(at * rows, rows) for n, at in places) for name in known},
+        stored=summed([column_sizes(metadata[file], [0]) for file in alike]),
+        stored_rows=sum(metadata[file].row_group(0).num_rows for file in alike),
+        codec=first.row_group(0).column(0).compression,
+    )
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Return rows without the types that Arrow restores from its own metadata, not all of which it can reorder."""
+
+    def plain(type_: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(type_):
+            return plain(type_.value_type)
+        views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+        return views.get(type_, type_)
+
+    return rows.cast(pa.schema([field.with_type(plain(field.type)) for field in rows.schema]))
+
+
+def _first_pages(metadata: pq.FileMetaData) -> int:
+    """Return the expected size of the first pages of all columns of the first row group."""
+    rows = metadata.row_group(0).num_rows if metadata.num_row_groups else 0
+    sizes = column_sizes(metadata, range(min(metadata.num_row_groups, 1))).values()
+    return int(sum(d + min(data * min(1.0, PAGE_ROWS / max(rows, 1)), PAGE_BYTES) for d, data in sizes))
+
+
+def _kind(metadata: pq.FileMetaData) -> tuple[Any, ...]:
+    """Return what files must have in common so that their rows can be encoded together."""
+    group = metadata.row_group(0)
+    return tuple(
+        (chunk.path_in_schema, chunk.physical_type, chunk.compression)
+        for chunk in map(group.column, range(group.num_columns))
+    )
+
+
 class _Reader:
     """Reads footers and row groups. The footer of each file is read once."""
 
@@ -164,6 +260,19 @@ class _Reader:
             for name in found:
                 found[name] += source.leaf(name, schema) is None and source.constant(name, file) is None
         return {name: number for name, number in found.items() if number}
+
+    def stored_metadata(self, file: int) -> pq.FileMetaData:
+        """Return the footer. Several threads may call this for different files."""
+        return self._parquet(file).metadata
+
+    def first_rows(self, file: int, rows: int) -> tuple[pa.Table, dict[str, pa.Array]]:
+        """Read at least `rows` rows of the first row group, if it has as many, and the key columns that it contains."""
+        opened = self._source.open(self._files.path[file].as_py())
+        parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata, buffer_size=READ_BUFFER)
+        batches = parquet.iter_batches(batch_size=rows, row_groups=[0], use_threads=False)
+        table = _plain(pa.Table.from_batches([next(batches)]))
+        paths = ((column, path) for column in self._columns if (path := self._paths(parquet)[column.name]))
+        return table, {column.name: _typed(_leaf(table, path), column.type) for column, path in paths}
 
     def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
         return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}

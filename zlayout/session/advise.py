@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zlayout.advisor.costs import in_partitions
 from zlayout.advisor.joins import Through, through_texts
 from zlayout.advisor.model import Study
@@ -26,6 +28,7 @@ from zlayout.session.files import write_atomically
 from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
+from zlayout.session.sampling import stored_rows
 from zlayout.session.workloads import column_names, on_table_of, sources_of
 from zlayout.spark.session import SparkRuntime, runtime_for
 from zlayout.spec.formats import FORMATS
@@ -177,7 +180,8 @@ def make_study(
         hint = "use a larger --sample-rows, or another --seed"
         raise SpecError.of("ZL075", f"the sample of {name} is empty", hint=hint)
     cuts = options.search and curve is None and base.engine == "zlayout"
-    question = Question(given, declared, base, options.search, curve, options.time_limit, cuts, partitions)
+    stored = stored_rows(backend, name, state, np.arange(len(state.files), dtype=np.int64), columns)
+    question = Question(given, declared, base, options.search, curve, options.time_limit, cuts, partitions, stored)
     rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     if through:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
 from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
+from zlayout.spec.model import TableName
 from zlayout.table.key_sample import KeySample, NotParquetError
-from zlayout.table.state import WRONG_ROW_COUNTS, TableState
+from zlayout.table.state import WRONG_ROW_COUNTS, Int64, TableState
+from zlayout.table.stored_rows import StoredRows
 from zlayout.tuning import give_back_freed_memory
 
 SEED = 1
@@ -63,6 +65,20 @@ def sampled(table: PlannedTable, backend: Backend, max_bytes: int, *, planning: 
         if (cause := unaddressable(error)) is not None:
             return _not_sampled(table, f"a data file cannot be read: {cause.reason}", cause.hint)
         return _not_sampled(table, f"{type(error).__name__}: {first_line(error)}")
+
+
+def stored_rows(
+    backend: Backend, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str]
+) -> StoredRows | None:
+    """Return rows of the chosen files with all columns; None if they cannot be read, as the size is then unknown.
+
+    The arguments are those of `zlayout.formats.base.Backend.stored_rows`.
+    """
+    try:
+        return backend.stored_rows(table, state, chosen, columns, SAMPLE_BYTES)
+    except Exception:
+        # A reader may raise anything, and a forecast does not depend on these rows.
+        return None
 
 
 def refused_by_sample(table: PlannedTable, sample: KeySample) -> PlannedTable:

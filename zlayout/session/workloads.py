@@ -33,11 +33,12 @@ from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.session.dimensions import read_joined
 from zlayout.session.proposing import proposed, unreadable
-from zlayout.session.sampling import SEED
+from zlayout.session.sampling import SEED, stored_rows
 from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.sql_text import path_of
 from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
+from zlayout.table.stored_rows import StoredRows
 from zlayout.workload import Query, Workload, read_workload
 
 MAX_UNREAD_SHOWN = 3
@@ -305,16 +306,20 @@ def _sampled(
     chosen = files_to_sample(spec, found.state, groups)
     moves = partitioning(spec, found.state) != found.state.partition_fields
     whole = found.sample(spec, backend, every, max_bytes)
+    stored: StoredRows | None = None
     predictable = spec.layout.orders and not moves and backend.capabilities.can_predict(spec.layout, found.state)
     if groups and predictable:
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
-        if (after := query_costs.after(spec, found.state, planned, found.queries, part)) is not None:
+        names = query_costs.queried_columns(spec.column_names, found.queries, found.state)
+        stored = stored_rows(backend, spec.table, found.state, chosen, names)
+        if (after := query_costs.after(spec, found.state, planned, found.queries, part, stored)) is not None:
             then, (predicted, low, high) = after[0], query_costs.between(*after)
             forecast = replace(forecast, predicted=predicted, low=low, high=high)
     highest = forecast.predicted or forecast.now
     names = query_costs.queried_columns(spec.column_names, found.queries, found.state)
     rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole)
-    better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
+    of_table = stored if len(chosen) == len(every) else None
+    better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities, of_table)
     return replace(forecast, floor=query_costs.floor(found.queries, rewrite, highest), better=better), then
 
 

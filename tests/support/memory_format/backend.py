@@ -41,6 +41,7 @@ from zlayout.table.state import (
     PartitionField,
     TableState,
 )
+from zlayout.table.stored_rows import StoredRows
 
 
 class MemoryBackend:
@@ -119,6 +120,16 @@ class MemoryBackend:
             complete=len(read) == len(chosen),
             footers=RowGroups(index, part.rows, part.bytes, part.bounds),
         )
+
+    def stored_rows(
+        self,
+        table: TableName,  # noqa: ARG002
+        state: TableState,  # noqa: ARG002
+        chosen: Int64,  # noqa: ARG002
+        columns: Sequence[str],  # noqa: ARG002
+        max_bytes: int,  # noqa: ARG002
+    ) -> StoredRows | None:
+        return None  # its rows are not encoded
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         return ()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from support.projects import write_project
 import zlayout
 from zlayout.advisor import spark_sample
 from zlayout.advisor.model import Study
+from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.model import TablePlan
 from zlayout.session.sampling import SEED
 from zlayout.table.state import TableState
@@ -117,4 +119,22 @@ def test_advise_and_plan_predict_the_same(
     assert planned.predicted.bytes == pytest.approx(declared.costs.mean_bytes, abs=1)
     assert planned.floor.files == pytest.approx(study.floor.mean_files)
     if planned.better is not None:
-        assert planned.better.declared == planned.predicted
+        assert planned.better.declared.files == planned.predicted.files
+        assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=1)
+
+
+def test_the_range_of_bytes_is_wider_if_the_size_of_new_files_is_unknown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta(project, rows_of())
+    known = zlayout.plan(zlayout.load_project(), sample=True).tables[0].workload
+    monkeypatch.setattr(DeltaBackend, "stored_rows", Mock(side_effect=OSError("no route to host")))
+    unknown = zlayout.plan(zlayout.load_project(), sample=True).tables[0].workload
+    assert unknown.predicted.files == known.predicted.files
+    assert (unknown.low.files, unknown.high.files) == (known.low.files, known.high.files)
+    of_files = 1 - known.low.files / known.predicted.files
+    for forecast, more in ((known, 0.06), (unknown, 0.16)):
+        below, above = (abs(1 - end.bytes / forecast.predicted.bytes) for end in (forecast.low, forecast.high))
+        assert below == pytest.approx(above, abs=0.001)
+        assert below == pytest.approx(of_files + more, abs=0.002)
+    assert known.predicted.bytes < 0.95 * unknown.predicted.bytes, "ordered columns take fewer bytes"

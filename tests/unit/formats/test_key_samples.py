@@ -204,6 +204,69 @@ def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, config: CatalogC
     assert found.keys["city"].null_count == 6000
 
 
+def test_stored_rows_are_consecutive_rows_of_files_all_over_the_table(tmp_path: Path, delta: DeltaBackend) -> None:
+    where = str(tmp_path / "db" / "t")
+    for start in range(0, 6000, 600):
+        write_deltalake(where, ROWS.slice(start, 600), mode="append")
+    state = delta.observe(NAME, ("id",))
+    every = np.arange(len(state.files))
+    found = delta.stored_rows(NAME, state, every, ("id", "at"), 2**24)
+    assert found is not None
+    assert found.codec == "SNAPPY"
+    assert sorted(found.file.tolist()) == list(range(10))
+    for rows, id, at in zip(found.rows, found.keys["id"], found.keys["at"], strict=True):
+        first = rows["id"][0].as_py()
+        assert rows.select(["id", "city", "at", "region"]).to_pylist() == ROWS.slice(first, 600).to_pylist()
+        assert (id.to_pylist(), at.type) == (rows["id"].to_pylist(), state.column("at").type)
+    assert found.stored_rows == 6000
+    footers = [pq.read_metadata(tmp_path / "db" / "t" / path).row_group(0) for path in state.files.path.to_pylist()]
+    chunks = [group.column(n) for group in footers for n in range(group.num_columns)]
+    size = sum(chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema == "city")
+    dictionaries = sum(c.data_page_offset - c.dictionary_page_offset for c in chunks if c.path_in_schema == "city")
+    assert found.stored["city"].tolist() == [dictionaries, size - dictionaries]
+    only = delta.stored_rows(NAME, state, every[2:4], ("id",), 2**24)
+    assert only is not None
+    assert set(only.file.tolist()) == {2, 3}
+
+
+def test_stored_rows_are_limited(tmp_path: Path, delta: DeltaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = str(tmp_path / "db" / "t")
+    for start in range(0, 6000, 600):
+        write_deltalake(where, ROWS.slice(start, 600), mode="append")
+    state = delta.observe(NAME, ("id",))
+    every, size = np.arange(10), int(state.files.bytes.max())
+    few = delta.stored_rows(NAME, state, every, ("id",), 3 * size)
+    assert few is not None
+    assert 3 <= len(few.rows) <= 5, "the limit is in bytes of pages, which are a little smaller than files"
+    assert delta.stored_rows(NAME, state, every, ("id",), 100) is None
+    monkeypatch.setattr("zlayout.formats.row_groups.MAX_CHUNK_VALUES", 600 * 4 * 3)
+    limited = delta.stored_rows(NAME, state, every, ("id",), 2**24)
+    assert limited is not None
+    assert len(limited.rows) == 3
+    write_deltalake(where, ROWS.slice(0, 400), mode="overwrite")
+    state = delta.observe(NAME, ("id",))
+    assert delta.stored_rows(NAME, state, np.arange(1), ("id",), 2**24) is None, "its dictionaries would tell nothing"
+
+
+def test_stored_rows_of_iceberg_have_keys_by_field_id(catalog: Catalog, config: CatalogConfig, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    for start in (0, 2000, 4000):
+        table.append(ROWS.slice(start, 2000))
+    with table.update_schema() as update:
+        update.rename_column("city", "town")
+    with table.update_schema() as update:
+        update.add_column("city", StringType())
+    backend = IcebergBackend(config, runtime(config, tmp_path))
+    state = backend.observe(NAME, ("id",))
+    found = backend.stored_rows(NAME, state, np.arange(3), ("id", "town", "city"), 2**24)
+    assert found is not None
+    assert set(found.keys) == {"id", "town"}, "the files have no column city"
+    assert found.codec == "ZSTD"
+    assert found.rows[0].schema.names == ["id", "city", "at", "region"]
+    for id, town in zip(found.keys["id"], found.keys["town"], strict=True):
+        assert town.to_pylist() == [f"city {n % 70}" for n in id.to_pylist()]
+
+
 def test_only_a_part_of_a_data_file_is_read(
     catalog: Catalog, config: CatalogConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

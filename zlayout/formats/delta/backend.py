@@ -40,6 +40,7 @@ from zlayout.formats.delta.read.log import (
     checked_log,
     delta_location,
     sample_delta,
+    stored_rows_of_delta,
     table_files,
 )
 from zlayout.formats.delta.read.observe import observe_delta
@@ -59,6 +60,7 @@ from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.key_sample import KeySample
 from zlayout.table.outside import counted, find_outside
 from zlayout.table.state import Int64, PartitionField, TableState
+from zlayout.table.stored_rows import StoredRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,6 +144,13 @@ class DeltaBackend:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242."""
         require_own_files(state)
         return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
+
+    def stored_rows(
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int
+    ) -> StoredRows | None:
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL242."""
+        require_own_files(state)
+        return stored_rows_of_delta(state, chosen, columns, max_bytes, self._options(table, state.location))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """See `zlayout.formats.base.Backend`. ZL223 if OPTIMIZE cannot do as the layout declares."""

@@ -45,7 +45,7 @@ from zlayout.formats.kernel.requirements import (
     require_own_files,
     require_table,
 )
-from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
+from zlayout.formats.row_groups import KeyFiles, by_field_id, read_stored_rows, sample_row_groups
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
@@ -54,6 +54,7 @@ from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import KeySample, NotParquetError
 from zlayout.table.state import Int64, PartitionField, TableState
+from zlayout.table.stored_rows import StoredRows
 
 DRAW_BITS = 31  # number of bits in the random number of a row
 # An entry in the summary of a replace snapshot. It permits Apache Polaris to undo the snapshot if a commit of another
@@ -147,6 +148,19 @@ class IcebergBackend:
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> KeySample:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242; NotParquetError if a file is not Parquet."""
+        source = self._key_files(table, state)
+        wanted = [column for column in state.columns if column.name in columns]
+        return sample_row_groups(source, state.files, chosen, wanted, max_bytes, seed)
+
+    def stored_rows(
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int
+    ) -> StoredRows | None:
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL242; NotParquetError if a file is not Parquet."""
+        source = self._key_files(table, state)
+        wanted = [column for column in state.columns if column.name in columns]
+        return read_stored_rows(source, state.files, chosen, wanted, max_bytes)
+
+    def _key_files(self, table: TableName, state: TableState) -> KeyFiles:
         require_own_files(state)
         loaded, files = load_table(self._catalog, table), state.files
 
@@ -166,9 +180,7 @@ class IcebergBackend:
 
         ids = {leaf: field.field_id for leaf, field in leaves.items()}
         mapped = mapped_names(loaded) or {iceberg_name(leaf): field_id for leaf, field_id in ids.items()}
-        source = KeyFiles(open_file, by_field_id(ids, mapped), constant, state.required)
-        wanted = [column for column in state.columns if column.name in columns]
-        return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
+        return KeyFiles(open_file, by_field_id(ids, mapped), constant, state.required)
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """Return ZL401 for each setting that engine native does not support; ZL223 as `unordered_columns`; ZL229."""

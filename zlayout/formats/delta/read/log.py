@@ -36,7 +36,7 @@ from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.features import CATALOG_OWNED
 from zlayout.formats.delta.read.schema import leaves
-from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
+from zlayout.formats.row_groups import KeyFiles, by_name, read_stored_rows, sample_row_groups
 from zlayout.reading import TooLargeError, parse_json
 from zlayout.spec.client_options import DELTALAKE_OPTIONS, S3_KEYS, S3_READ_ATTEMPTS
 from zlayout.spec.model import COLUMN_IDS, CatalogConfig, TableName
@@ -45,6 +45,7 @@ from zlayout.table.key_sample import KeySample
 from zlayout.table.location import S3_SCHEMES
 from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, Int64, LayoutRecord, TableState, are_settings
+from zlayout.table.stored_rows import StoredRows
 
 # Determines the locations of the Delta tables of a catalog, and opens the file systems in which their files are.
 #
@@ -595,6 +596,19 @@ def sample_delta(
     storage_options: Mapping[str, str],
 ) -> KeySample:
     """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
+    wanted = [column for column in state.columns if column.name in columns]
+    return sample_row_groups(_key_files(state, storage_options), state.files, chosen, wanted, max_bytes, seed)
+
+
+def stored_rows_of_delta(
+    state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, storage_options: Mapping[str, str]
+) -> StoredRows | None:
+    """Read rows of some files. The arguments are those of `zlayout.formats.base.Backend.stored_rows`."""
+    wanted = [column for column in state.columns if column.name in columns]
+    return read_stored_rows(_key_files(state, storage_options), state.files, chosen, wanted, max_bytes)
+
+
+def _key_files(state: TableState, storage_options: Mapping[str, str]) -> KeyFiles:
     options = dict(storage_options)
     with ExitStack() as stack:
         opened = open_table(state.table, state.location, state.version, options, stack)
@@ -613,9 +627,7 @@ def sample_delta(
         values = {field.source: value for field, value in zip(partition.fields, partition.values, strict=True)}
         return values.get(column)
 
-    wanted = [column for column in state.columns if column.name in columns]
-    source = KeyFiles(open_file, by_name(physical), constant, state.required)
-    return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
+    return KeyFiles(open_file, by_name(physical), constant, state.required)
 
 
 # What deltalake does not return: file tags, clustering providers and deletion vectors.

@@ -1,0 +1,112 @@
+"""The estimated size of files in a layout is that of files with these rows, which are written here."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.builders import make_file_table, make_layout
+
+from zlayout.curve.layout import build_map
+from zlayout.planner.simulation import Rewrite
+from zlayout.planner.written_size import size_ratios
+from zlayout.spec.model import Layout
+from zlayout.table.key_sample import KeySample, RowGroups
+from zlayout.table.partition import Partition, PartitionField
+from zlayout.table.stored_rows import StoredRows, column_sizes, summed
+
+ROWS, FILES = 120_000, 12
+RANDOM = np.random.default_rng(7)
+DAY = RANDOM.integers(0, 730, ROWS)
+TABLE = pa.table(
+    {
+        "id": np.arange(ROWS),  # grows in the order of arrival
+        "day": DAY.astype(np.int32),
+        "item": RANDOM.integers(0, 1000, ROWS),
+        "due": (DAY + RANDOM.integers(0, 30, ROWS)).astype(np.int32),  # is correlated with a z-order column
+        "price": RANDOM.random(ROWS),
+    }
+)
+DICTIONARIES = ["day", "item", "due"]
+NOTHING = np.zeros(0, np.int64)
+SAMPLE = KeySample({}, NOTHING, NOTHING, 0, 0, 0, 0, True, RowGroups(NOTHING, NOTHING, NOTHING, {}))
+
+
+def written(rows: pa.Table, codec: str) -> pq.FileMetaData:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, compression=codec, use_dictionary=DICTIONARIES)
+    return pq.read_metadata(io.BytesIO(sink.getvalue()))
+
+
+def stored(codec: str, chunk: int = 3000, each: int = 2) -> StoredRows:
+    """Chunks of the table in arrival order, from the beginning of each of its files."""
+    step = ROWS // FILES
+    places = [(file, file * step + at * chunk) for at in range(each) for file in range(FILES)]
+    sizes = summed([column_sizes(written(TABLE.slice(n * step, step), codec), [0]) for n in range(FILES)])
+    keys = {c: tuple(TABLE[c].combine_chunks().slice(at, chunk) for _, at in places) for c in ("day", "item", "id")}
+    rows = tuple(TABLE.slice(at, chunk) for _, at in places)
+    return StoredRows(np.array([file for file, _ in places]), rows, keys, sizes, ROWS, codec.upper())
+
+
+def rewrite(targets: list[int], partition: list[int] | None = None, fields: tuple[PartitionField, ...] = ()) -> Rewrite:
+    """A rewrite of all files, of each partition as a group."""
+    step = ROWS // FILES
+    own = (PartitionField("p"),) if partition else ()
+    partitions = tuple(Partition(0, own, (n,) if partition else ()) for n in range(len(targets)))
+    files = make_file_table([step] * FILES, bytes=[step] * FILES, partition=partition, partitions=partitions)
+    group = np.array(partition or [0] * FILES)
+    return Rewrite(make_layout(), files, group, np.array(targets), (), fields or own, SAMPLE)
+
+
+def measured(layout: Layout, files: int, codec: str) -> float:
+    """The size of all rows in these files, divided by that in arrival order."""
+    keys = {name: TABLE[name].combine_chunks() for name in layout.weights}
+    built = build_map(keys, layout, files)
+    file, step = built.locate(keys), ROWS // FILES
+    new = [TABLE.take(pa.array(np.flatnonzero(file == n))) for n in range(built.files)]
+    now = [TABLE.slice(n * step, step) for n in range(FILES)]
+    after, before = (
+        sum(float(size.sum()) for part in parts for size in column_sizes(written(part, codec), [0]).values())
+        for parts in (new, now)
+    )
+    return after / before
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd"])
+@pytest.mark.parametrize(("columns", "files"), [(("day", "item"), 12), (("day",), 12), (("day", "item"), 4)])
+def test_the_ratio_is_that_of_files_that_are_written(columns: tuple[str, ...], files: int, codec: str) -> None:
+    layout = make_layout(*columns)
+    expected = measured(layout, files, codec)
+    assert expected < 0.97
+    assert size_ratios(rewrite([files]), stored(codec))(layout) == pytest.approx(expected, abs=0.015)
+
+
+def test_files_grow_if_the_order_of_arrival_was_the_better_one() -> None:
+    columns = TABLE.select(["id", "price"])
+    own = StoredRows(
+        (known := stored("zstd")).file,
+        tuple(rows.select(columns.column_names) for rows in known.rows),
+        known.keys,
+        {name: known.stored[name] for name in columns.column_names},
+        ROWS,
+        "ZSTD",
+    )
+    assert size_ratios(rewrite([FILES]), own)(make_layout("item")) > 1.01
+
+
+def test_rows_stay_in_their_partition() -> None:
+    partition, layout = [n // 2 for n in range(FILES)], make_layout("day")
+    one = size_ratios(rewrite([1] * 6, partition), stored("snappy"))(layout)
+    two = size_ratios(rewrite([2] * 6, partition), stored("snappy"))(layout)
+    whole = size_ratios(rewrite([FILES]), stored("snappy"))(layout)
+    assert one == pytest.approx(1, abs=0.02), "the rows of two files share one dictionary, and keep their order"
+    assert whole < two - 0.01 < one - 0.02, "two files of a partition halve its days, and twelve do more"
+
+
+def test_an_unknown_ratio() -> None:
+    layout = make_layout("day")
+    assert size_ratios(rewrite([FILES]), None)(layout) is None
+    assert size_ratios(rewrite([FILES]), stored("snappy"))(make_layout("price")) is None, "its values were not read"
+    moves = rewrite([FILES], fields=(PartitionField("day"),))
+    assert size_ratios(moves, stored("snappy"))(layout) is None

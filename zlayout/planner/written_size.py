@@ -1,0 +1,101 @@
+"""Estimate how a layout changes the size of files, by encoding some rows in their present and in their new order.
+
+Columns that a layout orders, and columns that are correlated with them, have fewer distinct values in a new file than
+in a present one: their dictionaries and the indices into these become shorter. A column whose values grow in the order
+in which rows arrived takes more bytes. Both effects are measured for each column on chunks of rows.
+
+A chunk has fewer rows than a file. If it has all values that the column has in a new file, the new file takes as many
+bytes for each row, and has the same dictionary. If not, the bytes of the column in the present files are multiplied by
+the ratio of what chunks take in both orders, which is usually closer to 1 than that of whole files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.curve.layout import build_map
+from zlayout.planner.partitions import Floats, Index
+from zlayout.planner.simulation import Rewrite
+from zlayout.spec.model import Layout
+from zlayout.table.stored_rows import Sizes, StoredRows, summed
+
+# If the first half of the rows of new files has this share of the values of a column, it is assumed that more rows
+# would not have others. Equal values in consecutive rows, such as those of the lines of an order, are in the same half.
+MIN_SHARE_IN_HALF = 0.9
+MAX_PARTS_COUNTED = 8  # the files whose values are counted, because counting takes longer than encoding
+
+
+def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout], float | None]:
+    """Return a function of a layout that estimates the size of the new files, divided by that of the present ones.
+
+    Both have the same rows. In each group, as many chunks are laid out in as many files as the rewrite writes, or in
+    fewer if there are fewer chunks; the ratio is then closer to 1 than that of the rewrite. The ratio is None if it is
+    unknown, because there are no chunks, or because rows change their partition.
+
+    Args:
+        rewrite: The rewrite. Its layout does not matter.
+        stored: Rows of the files to rewrite; None if there are none.
+    """
+    if stored is None or rewrite.moves:
+        return lambda _layout: None
+    groups = rewrite.group[stored.file]
+    inside = np.unique(groups[groups >= 0]).tolist()
+    chosen = [np.flatnonzero(groups == group)[: int(rewrite.targets[group])] for group in inside]
+    before = [stored.encoded(stored.rows[n]) for chunks in chosen for n in chunks.tolist()]
+    file_rows = float(rewrite.of_groups(rewrite.files.live_rows).sum()) / max(int(rewrite.targets.sum()), 1)
+
+    def ratio(layout: Layout) -> float | None:
+        if not before or any(name not in stored.keys for name in layout.weights):
+            return None
+        try:
+            parts = [rows for chunks in chosen for rows in _laid_out(layout, stored, chunks)]
+            return _ratio(stored, summed(before), parts, file_rows)
+        except pa.ArrowNotImplementedError:  # Arrow cannot reorder each type that it reads
+            return None
+
+    return ratio
+
+
+def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[pa.Table]:
+    """Yield the files that consist of the rows of some chunks in a layout."""
+    if len(chunks) < 2:
+        yield from (stored.rows[n] for n in chunks.tolist())
+        return
+    keys = {name: pa.concat_arrays([stored.keys[name][n] for n in chunks]) for name in layout.weights}
+    rows = pa.concat_tables([stored.rows[n] for n in chunks])
+    built = build_map(keys, layout, len(chunks))
+    file = built.locate(keys, np.arange(len(rows), dtype=np.int64))
+    order = np.argsort(file, kind="stable")  # as a rewrite, which keeps the present order of the rows of a leaf
+    ends = np.cumsum(np.bincount(file, minlength=built.files))
+    yield from (rows.take(pa.array(part)) for part in np.split(order, ends[:-1]) if len(part))
+
+
+def _ratio(stored: StoredRows, before: Sizes, parts: list[pa.Table], file_rows: float) -> float:
+    """Return the size of files as these parts, divided by the stored size. before: of chunks in their present order."""
+    after, rows = summed([stored.encoded(part) for part in parts]), sum(map(len, parts))
+    now = new = 0.0
+    for name, size in stored.stored.items():
+        now += float(size.sum())
+        if name not in after:
+            new += float(size.sum())
+        elif size[0] and _has_all_values(name, parts):
+            dictionary, data = after[name] / (len(parts) * file_rows, rows)
+            new += float(dictionary + data) * stored.stored_rows
+        else:
+            new += float((size * _divided(after[name], before[name])).sum())
+    return new / now if now else 1.0
+
+
+def _has_all_values(name: str, parts: list[pa.Table]) -> bool:
+    if name not in parts[0].schema.names:  # a nested column
+        return False
+    columns = [part[name].combine_chunks() for part in parts[:: -(-len(parts) // MAX_PARTS_COUNTED)]]
+    in_half, values = (sum(len(c.slice(0, len(c) // n).unique()) for c in columns) for n in (2, 1))
+    return in_half >= MIN_SHARE_IN_HALF * values
+
+
+def _divided(new: Floats, old: Floats) -> Floats:
+    return np.divide(new, old, out=np.ones(2), where=old > 0)
