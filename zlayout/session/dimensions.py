@@ -91,6 +91,12 @@ def read_joined(
     return with_joins(workload, table, state, others.rows, ranges, project.exports, skipping.rows, by_partitions)
 
 
+def column_names(state: TableState) -> list[str]:
+    """Return the names of the columns, and of the columns that contain nested columns."""
+    names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
+    return list(dict.fromkeys(part for name in names for part in (name, path_of(name)[0])))
+
+
 def _may_join_by(names: Collection[str], scan: Scan) -> bool:
     """Return whether a query may join a table by one of these columns, so that other tables must be read to know."""
     text = scan.query.text.lower()
@@ -126,9 +132,7 @@ class OtherTables:
             if name in self.project.exports:
                 found[name] = [*self._exported(name).columns, FURTHER]
             elif not isinstance(observed := self._table(name), str):
-                state = observed[1]
-                columns = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
-                found[name] = list(dict.fromkeys(part for c in columns for part in (c, path_of(c)[0])))
+                found[name] = column_names(observed[1])
         return found
 
     def rows(self, name: str, columns: frozenset[str]) -> Rows:

@@ -31,11 +31,10 @@ from zlayout.planner.sampled import columns_of_moves, files_to_sample
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
-from zlayout.session.dimensions import read_joined
+from zlayout.session.dimensions import column_names, read_joined
 from zlayout.session.proposing import proposed, unreadable
 from zlayout.session.sampling import SEED, stored_rows
 from zlayout.spec.model import LayoutSpec, Project, TableName
-from zlayout.sql_text import path_of
 from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.table.stored_rows import StoredRows
@@ -163,12 +162,6 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
     workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
     found = TableQueries.of(spec, state, workload, backend)
     return None if found is None else query_costs.mean(costs(found.queries, found.state.files))
-
-
-def column_names(state: TableState) -> list[str]:
-    """Return the names of the columns, and of the columns that contain nested columns."""
-    names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
-    return list(dict.fromkeys(part for name in names for part in (name, path_of(name)[0])))
 
 
 @dataclass(frozen=True, slots=True)
