@@ -63,9 +63,8 @@ if TYPE_CHECKING:
 # The number of rebases of one rewrite, including those that fail after rows were read. Each one has to do with the
 # changes since the one before it only.
 MAX_REBASES = 30
-# The number of rows that one rebase deletes from the new files. The driver needs about 500 bytes for each of them, most
-# of them for the path of its file.
-MAX_ROWS = 100_000
+# The number of rows that one rebase deletes from the new files. The Python process needs about 600 bytes for each.
+MAX_ROWS = 1_000_000
 # The share of the rows of a group's new files that may be deleted after other writers have removed or replaced files of
 # the group. If more are deleted, the group is better written again.
 MAX_SHARE = 0.25
@@ -567,8 +566,10 @@ def require_same_digests(gone: pa.Table, marked: pa.Table, table: str) -> None:
 
 def _content(rows: pa.Table) -> Content:
     """Return what only tables with the same GROUP and DIGEST of the same number of rows have in common."""
-    keys = sorted(zip(rows[GROUP].to_pylist(), rows[DIGEST].to_pylist(), strict=True))
-    return Content(len(keys), int.from_bytes(sha256(repr(keys).encode()).digest()[:8], signed=True))
+    content = sha256()
+    for group, digest in sorted(zip(rows[GROUP].to_pylist(), rows[DIGEST].to_pylist(), strict=True)):
+        content.update(b"%d %d " % (group, len(digest)) + digest)
+    return Content(len(rows), int.from_bytes(content.digest()[:8], signed=True))
 
 
 @dataclass(frozen=True, slots=True)
