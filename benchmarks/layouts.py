@@ -49,6 +49,7 @@ RESULT = HERE / "results" / "layouts.json"
 SECTION = "## Layouts"
 ADVISED = "zlayout: as advised"
 BY_MONTHS = "zlayout: as many files as months"
+ON_ICEBERG = "zlayout: as advised on Iceberg"
 CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of those that are measured
 
 
@@ -222,20 +223,24 @@ def iceberg_hilbert(case: Case) -> list[Path]:
 
 def iceberg(case: Case, order: str) -> list[Path]:
     iceberg_rewrite(case.bench, order)
+    return iceberg_files(case)
+
+
+def iceberg_files(case: Case) -> list[Path]:
     found = case.bench.backend("iceberg").observe(ICEBERG, ())
     return [Path(path.removeprefix("file:")) for path in found.files.path.to_pylist()]
 
 
-def applied(case: Case, layout: Layout | None) -> list[Path]:
+def applied(case: Case, layout: Layout | None, format: str) -> list[Path]:
     """Apply a layout as the product does."""
     if layout is not None:
-        backend = case.bench.backend("delta")
-        planned = plan_table(LayoutSpec(DELTA, layout, Location("benchmark")), backend, PlanOptions())
+        backend, table = case.bench.backend(format), ICEBERG if format == "iceberg" else DELTA
+        planned = plan_table(LayoutSpec(table, layout, Location("benchmark")), backend, PlanOptions())
         run = new_run(planned)
         apply_table(planned, backend, PlanOptions(), run, lambda _progress: None, lambda _table, _outcome: None)
         if run.error is not None:
             raise run.error
-    return delta_files(case)
+    return delta_files(case) if format == "delta" else iceberg_files(case)
 
 
 def forecast(case: Case, layout: Layout, queries: Sequence[str]) -> WorkloadForecast:
@@ -278,6 +283,7 @@ LAYOUTS: dict[str, Callable[[Case], Layout | None]] = {
     "zlayout: without joins": lambda case: case.without_joins,
     ADVISED: lambda case: case.advised,
     BY_MONTHS: lambda case: case.advised,
+    ON_ICEBERG: lambda case: case.advised,
 }
 
 
@@ -330,10 +336,11 @@ def run_star(star: Star, root: Path, scale: float, files: int, queries: int, arm
         case.bench.reset_delta()
         case.bench.reset_iceberg()
         number = len(by_month(case)) if arm == BY_MONTHS else files
-        layout = with_size(case, LAYOUTS[arm](case), number) if arm in LAYOUTS else None
+        format = "iceberg" if arm == ON_ICEBERG else "delta"
+        layout = with_size(case, LAYOUTS[arm](case), number, format) if arm in LAYOUTS else None
         if arm == ADVISED and layout is not None:
             stated = forecast(case, layout, measured)
-        paths = applied(case, layout) if arm in LAYOUTS else ARMS[arm](case)
+        paths = applied(case, layout, format) if arm in LAYOUTS else ARMS[arm](case)
         read = measure(star, folder, paths, measured)
         expected = expected or read
         if (read.rows, read.results) != (expected.rows, expected.results):
@@ -365,9 +372,9 @@ def columns_of(layout: Layout) -> str:
     return ", ".join(f"{name} ({weight:g})" for name, weight in layout.weights.items())
 
 
-def with_size(case: Case, layout: Layout | None, files: int) -> Layout | None:
+def with_size(case: Case, layout: Layout | None, files: int, format: str) -> Layout | None:
     """Return the layout with the target size of this number of files."""
-    size = target_size(case.bench, "delta") * case.bench.files // files
+    size = target_size(case.bench, format) * case.bench.files // files
     return None if layout is None else replace(layout, target_size=size)
 
 
