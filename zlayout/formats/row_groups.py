@@ -35,9 +35,10 @@ MAX_ROWS_PER_GROUP = 1 << 25  # equal values take no space in a file, but some b
 CHUNK_ROWS, MIN_CHUNK_ROWS = 3_000, 500
 MAX_CHUNKS, MAX_CHUNK_FILES = 48, 16
 MAX_CHUNK_VALUES = 3_000_000  # of all chunks and columns, which are encoded for each layout
-# Writers begin a page after this number of rows or bytes, and the first pages are read completely.
-PAGE_ROWS, PAGE_BYTES = 20_000, 2**20
+PAGE_ROWS = 20_000  # the rows of a page by default; no more rows are read of a file
 READ_BUFFER = 2**18
+# Long values that a dictionary repeats take much more memory than space in a file: they are read a few rows at a time.
+MAX_CHUNK_BYTES, BATCH_ROWS = 2**25, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,10 @@ def read_stored_rows(
     kind = _kind(first)
     alike = [file for file, one in metadata.items() if one.num_row_groups and _kind(one) == kind]
     rows = min(CHUNK_ROWS, *(metadata[file].row_group(0).num_rows for file in alike))
+    if rows < MIN_CHUNK_ROWS:
+        return None
     number = min(MAX_CHUNKS, MAX_CHUNK_VALUES // (rows * max(first.num_columns, 1)))
-    if rows < MIN_CHUNK_ROWS or number < 2:
+    if number < 2:
         return None
     each = min(-(-number // len(alike)), PAGE_ROWS // rows)
     with ThreadPoolExecutor(READER_THREADS) as pool:
@@ -184,6 +187,8 @@ def read_stored_rows(
     # The first chunk of each file, then the second one of each, because not all chunks may be used.
     places = [(n, at) for at in range(each) for n, (table, _) in enumerate(read) if len(table) >= rows * (at + 1)]
     places = places[:number]
+    if not places:
+        return None
     known = [name for name in (column.name for column in columns) if all(name in keys for _, keys in read)]
     return StoredRows(
         file=np.array([alike[n] for n, _ in places], np.int64),
@@ -211,7 +216,7 @@ def _first_pages(metadata: pq.FileMetaData) -> int:
     """Return the expected size of the first pages of all columns of the first row group."""
     rows = metadata.row_group(0).num_rows if metadata.num_row_groups else 0
     sizes = column_sizes(metadata, range(min(metadata.num_row_groups, 1))).values()
-    return int(sum(d + min(data * min(1.0, PAGE_ROWS / max(rows, 1)), PAGE_BYTES) for d, data in sizes))
+    return int(sum(dictionary + data * min(1.0, PAGE_ROWS / max(rows, 1)) for dictionary, data in sizes))
 
 
 def _kind(metadata: pq.FileMetaData) -> tuple[Any, ...]:
@@ -266,11 +271,19 @@ class _Reader:
         return self._parquet(file).metadata
 
     def first_rows(self, file: int, rows: int) -> tuple[pa.Table, dict[str, pa.Array]]:
-        """Read at least `rows` rows of the first row group, if it has as many, and the key columns that it contains."""
+        """Read the first rows of the first row group, at most `rows`, and the key columns that it contains.
+
+        Fewer rows are read if they take more memory than MAX_CHUNK_BYTES.
+        """
         opened = self._source.open(self._files.path[file].as_py())
         parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata, buffer_size=READ_BUFFER)
-        batches = parquet.iter_batches(batch_size=rows, row_groups=[0], use_threads=False)
-        table = _plain(pa.Table.from_batches([next(batches)]))
+        read, known = list[pa.RecordBatch](), 0
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, row_groups=[0], use_threads=False):
+            read.append(batch)
+            known += len(batch)
+            if known >= rows or sum(one.nbytes for one in read) > MAX_CHUNK_BYTES:
+                break
+        table = _plain(pa.Table.from_batches(read)).slice(0, rows).combine_chunks()
         paths = ((column, path) for column in self._columns if (path := self._paths(parquet)[column.name]))
         return table, {column.name: _typed(_leaf(table, path), column.type) for column, path in paths}
 

@@ -116,11 +116,11 @@ def test_advise_and_plan_predict_the_same(
     if max_bytes == 2**24:  # else the plan has another sample for these numbers
         assert {c.column: c.predicted for c in plan.columns} == pytest.approx(declared.touched)
     assert planned.predicted.files == pytest.approx(declared.costs.mean_files)
-    assert planned.predicted.bytes == pytest.approx(declared.costs.mean_bytes, abs=1)
+    assert planned.predicted.bytes == pytest.approx(declared.costs.mean_bytes, abs=5)  # sizes of files are rounded
     assert planned.floor.files == pytest.approx(study.floor.mean_files)
     if planned.better is not None:
         assert planned.better.declared.files == planned.predicted.files
-        assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=1)
+        assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=5)
 
 
 def test_the_range_of_bytes_is_wider_if_the_size_of_new_files_is_unknown(

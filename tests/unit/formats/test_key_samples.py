@@ -243,7 +243,12 @@ def test_stored_rows_are_limited(tmp_path: Path, delta: DeltaBackend, monkeypatc
     limited = delta.stored_rows(NAME, state, every, ("id",), 2**24)
     assert limited is not None
     assert len(limited.rows) == 3
-    write_deltalake(where, ROWS.slice(0, 400), mode="overwrite")
+    long = pa.table({"id": ROWS["id"].slice(0, 2000), "text": pa.array(["x" * 100_000] * 2000)})
+    write_deltalake(where, long, mode="overwrite", schema_mode="overwrite")
+    state = delta.observe(NAME, ("id",))
+    assert state.files.bytes[0] < 2**20
+    assert delta.stored_rows(NAME, state, np.arange(1), ("id",), 2**24) is None, "its rows take 200 MB of memory"
+    write_deltalake(where, ROWS.slice(0, 400), mode="overwrite", schema_mode="overwrite")
     state = delta.observe(NAME, ("id",))
     assert delta.stored_rows(NAME, state, np.arange(1), ("id",), 2**24) is None, "its dictionaries would tell nothing"
 
