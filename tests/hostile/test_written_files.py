@@ -45,6 +45,7 @@ def canary(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
         return sample_of(keys, np.zeros(100), 1)
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    monkeypatch.setattr("zlayout.session.sampling.SMALL_BYTES", 0)
     outside = tmp_path_factory.mktemp("outside")
     (outside / "canary").write_text("kept")
     (project / "q.sql").write_text(QUERIES)

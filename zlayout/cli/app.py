@@ -467,7 +467,10 @@ def simulate(
     verbose: AllQueries = False,
     color: ColorMode = Color.AUTO,
 ) -> int:
-    """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
+    """Simulate the given layouts and show their cost per query. Writes nothing.
+
+    Draws one sample, on Spark unless the table is small.
+    """
     from zlayout.session.advise import StudyOptions
 
     if not columns:
@@ -499,7 +502,10 @@ def advise(
     verbose: AllQueries = False,
     color: ColorMode = Color.AUTO,
 ) -> int:
-    """Find columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
+    """Find columns, weights, curve and cuts with the lowest cost. Changes no table.
+
+    Draws one sample, on Spark unless the table is small.
+    """
     from zlayout.session.advise import StudyOptions
 
     chosen = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
@@ -572,7 +578,7 @@ def _report(event: AdviceEvent, console: Console) -> None:
 
     if isinstance(event, SampleStarted):
         total = plural(event.total, "row")
-        console.say(f"drawing {event.rows:,} of {total} of {event.table} on Spark, seed {event.seed}")
+        console.say(f"drawing {event.rows:,} of {total} of {event.table}, seed {event.seed}")
         return
     best = event.best
     so_far = f", best so far {number(best.costs.mean_files)} files with {best.title}" if best else ""

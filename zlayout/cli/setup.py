@@ -160,7 +160,7 @@ def _say_event(console: Console, event: object) -> None:
     from zlayout.session.advise import SampleStarted
 
     if isinstance(event, SampleStarted):
-        console.say(f"drawing {event.rows:,} of {plural(event.total, 'row')} of {event.table} on Spark")
+        console.say(f"drawing {event.rows:,} of {plural(event.total, 'row')} of {event.table}")
 
 
 def _after_init(request: Request, layouts: Sequence[ImportedLayout], console: Console, *, offline: bool) -> None:

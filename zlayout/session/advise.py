@@ -28,7 +28,7 @@ from zlayout.session.files import write_atomically
 from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
-from zlayout.session.sampling import stored_rows
+from zlayout.session.sampling import rows_of_small, stored_rows
 from zlayout.session.workloads import on_table_of, sources_of
 from zlayout.spark.session import SparkRuntime, runtime_for
 from zlayout.spec.formats import FORMATS
@@ -108,7 +108,7 @@ def advise(
 ) -> Study:
     """Find the columns, weights and curve with the lowest cost for a workload.
 
-    The rows are sampled on Spark. Nothing is written.
+    The rows are sampled on Spark, unless the table is small. Nothing is written.
 
     Args:
         project: The project with the table's catalog.
@@ -170,12 +170,14 @@ def make_study(
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
     sampled = tuple(dict.fromkeys((*columns, *columns_of_moves(state))))
-    from zlayout.advisor.spark_sample import draw_sample
+    sample = rows_of_small(backend, name, state, sampled, rows, options.seed)
+    if sample is None:
+        from zlayout.advisor.spark_sample import draw_sample
 
-    give_back_freed_memory()  # the JVM of Spark needs the memory
-    with runtime:
-        sample = draw_sample(backend, name, state, sampled, rows, options.seed)
-        runtime.discard_log()
+        give_back_freed_memory()  # the JVM of Spark needs the memory
+        with runtime:
+            sample = draw_sample(backend, name, state, sampled, rows, options.seed)
+            runtime.discard_log()
     if not len(sample):
         hint = "use a larger --sample-rows, or another --seed"
         raise SpecError.of("ZL075", f"the sample of {name} is empty", hint=hint)

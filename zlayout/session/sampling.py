@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import unaddressable
@@ -16,7 +17,7 @@ from zlayout.planner.sampled import columns_to_sample, files_to_sample, predicti
 from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
 from zlayout.spec.model import TableName
-from zlayout.table.key_sample import KeySample, NotParquetError
+from zlayout.table.key_sample import KeySample, NotParquetError, RowGroups
 from zlayout.table.state import WRONG_ROW_COUNTS, Int64, TableState
 from zlayout.table.stored_rows import StoredRows
 from zlayout.tuning import give_back_freed_memory
@@ -65,6 +66,48 @@ def sampled(table: PlannedTable, backend: Backend, max_bytes: int, *, planning: 
         if (cause := unaddressable(error)) is not None:
             return _not_sampled(table, f"a data file cannot be read: {cause.reason}", cause.hint)
         return _not_sampled(table, f"{type(error).__name__}: {first_line(error)}")
+
+
+# Limits of a table whose key columns are read whole, which takes less time than the start of Spark.
+SMALL_BYTES, SMALL_FILES, SMALL_VALUES = 64 * 2**20, 500, 50_000_000
+
+
+def rows_of_small(
+    backend: Backend, table: TableName, state: TableState, columns: Sequence[str], rows: int, seed: int
+) -> KeySample | None:
+    """Draw rows of a small table without Spark.
+
+    The arguments and the result are those of `zlayout.advisor.spark_sample.draw_sample`.
+
+    Returns:
+        The rows; None if the table is not small, if rows of its files are deleted, or if its files cannot be read here.
+    """
+    files, total = state.files, int(state.files.live_rows.sum())
+    is_small = files.bytes.sum() <= SMALL_BYTES and len(files) <= SMALL_FILES and total * len(columns) <= SMALL_VALUES
+    if not is_small or state.notes or files.deleted.any():
+        return None
+    try:
+        every = np.arange(len(files), dtype=np.int64)
+        found = backend.sample_keys(table, state, every, columns, SMALL_BYTES + 1, seed)
+    except Exception:
+        # A reader may raise anything, and Spark may have other credentials and readers.
+        return None
+    if not found.complete or found.lacking or len(found) != total:
+        return None
+    at = np.random.default_rng(seed).permutation(total)[:rows]
+    nothing = np.zeros(0, np.int64)
+    return KeySample(
+        keys={name: values.take(pa.array(at)) for name, values in found.keys.items()},
+        file=found.file[at],
+        row_group=np.arange(len(at)),
+        row_groups=len(at),
+        files=len(np.unique(found.file[at])),
+        bytes_read=0,
+        seed=seed,
+        complete=len(at) == total,
+        footers=RowGroups(nothing, nothing, nothing, {}),
+        by_row=True,
+    )
 
 
 def stored_rows(

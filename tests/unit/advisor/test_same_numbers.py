@@ -97,6 +97,7 @@ def both(monkeypatch: pytest.MonkeyPatch, files: int, max_bytes: int = 2**24) ->
         return backend.sample_keys(table, state, np.arange(len(state.files)), columns, max_bytes, SEED)
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    monkeypatch.setattr("zlayout.session.sampling.SMALL_BYTES", 0)
     found = zlayout.advise(zlayout.load_project(), "lake.db.orders", ())
     return plan.tables[0], found
 

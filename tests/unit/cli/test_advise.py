@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -10,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from support.projects import Cli, write_project
+from support.projects import Cli, Scripted, write_project
 from unit.advisor.tables import sample_of
 
 from zlayout.advisor import spark_sample
 from zlayout.cli.main import run
+from zlayout.errors import Diagnostic
+from zlayout.session import sampling
 from zlayout.session.files import write_atomically
+from zlayout.spec.model import TableName
 
 LAYOUT = """\
 version: 1
@@ -67,7 +71,38 @@ def drawn(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Draw
         return sample_of(keys, np.zeros(len(order)), seed, len(data))
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    monkeypatch.setattr(sampling, "SMALL_BYTES", 0)
     return asked
+
+
+def test_a_small_table_is_sampled_without_spark(drawn: Drawn, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("advise", "lake.db.orders", "--workload", "q.sql", "--sample-rows", "9000", "--seed", "4")
+    on_spark = cli(*command).out
+    monkeypatch.setattr(sampling, "SMALL_BYTES", 2**26)
+    here = cli(*command).out
+    assert len(drawn) == 1
+    assert "sample    9,000 rows, seed 4" in here
+    found = [[line for line in out.splitlines() if "<- best" in line] for out in (on_spark, here)]
+    assert found[0] == found[1]
+    assert cli(*command).out.splitlines()[4:] == here.splitlines()[4:]  # but for the time of the search
+    for name in ("SMALL_FILES", "SMALL_VALUES"):
+        with monkeypatch.context() as patched:
+            patched.setattr(sampling, name, 0)
+            cli(*command)
+    assert len(drawn) == 3
+
+
+def test_a_table_with_deleted_rows_is_sampled_by_spark(memory: Scripted) -> None:
+    table = TableName("lake", ("db",), "orders")
+    state = memory.observe(table, ("a",))
+    found = sampling.rows_of_small(memory, table, state, ("a",), 50, 0)
+    assert found is not None
+    assert (len(found), found.complete, found.by_row) == (50, False, True)
+    gone = replace(state, files=replace(state.files, deleted=np.array([1, 0, 0, 0])))
+    uncertain = replace(state, notes=(Diagnostic("ZL448", "counts", "note"),))
+    fewer = replace(state, files=replace(state.files, rows=state.files.rows - 1))
+    for other in (gone, uncertain, fewer):
+        assert sampling.rows_of_small(memory, table, other, ("a",), 50, 0) is None
 
 
 def test_advise_says_what_to_do_and_what_it_means_for_each_query(drawn: Drawn, cli: Cli) -> None:
@@ -90,7 +125,10 @@ def test_advise_says_what_to_do_and_what_it_means_for_each_query(drawn: Drawn, c
 def test_a_missing_pyspark_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     (root / "q.sql").write_text("select * from orders where a = 7;")
-    assert "ZL303 pyspark is not installed" in cli("advise", "lake.db.orders", "--workload", "q.sql", code=1).err
+    command = ("advise", "lake.db.orders", "--workload", "q.sql")
+    assert "kd: a" in cli(*command).out, "a small table needs no Spark"
+    monkeypatch.setattr(sampling, "SMALL_BYTES", 0)
+    assert "ZL303 pyspark is not installed" in cli(*command, code=1).err
 
 
 @pytest.mark.usefixtures("drawn")
