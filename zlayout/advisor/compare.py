@@ -112,13 +112,13 @@ def verdict(study: Study) -> str:
     shown = shown_choice(study)
     if shown is None:
         return "No column of the workload can be a z-order column."
-    now, then = study.now.mean_bytes, shown.costs.mean_bytes
+    now, then, declared = study.now.mean_bytes, shown.costs.mean_bytes, study.declared
     if study.best is None:
         if not now:
             return "No layout is better than the present one: the queries read no file now."
-        part = f"the best one reads {share(then / now)} of the bytes read now"
-        return f"No layout is much better than the present one: {part}."
-    declared = study.declared
+        if declared is None or declared.costs.mean_bytes >= then:
+            part = f"the best one reads {share(then / now)} of the bytes read now"
+            return f"No layout is much better than the present one: {part}."
     if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
         part = f"{share(declared.costs.mean_bytes / now)} of the bytes read now"
         return f"No layout is better than the declared one, which reads {part} after it is applied."

@@ -379,8 +379,10 @@ def study(
     choices = [measure(draws, layout, queries) for layout in question.layouts]
     tried, steps, interrupted, notes = len(choices), list[Choice](), False, tuple[str, ...]()
     declared = measure(draws, question.declared, queries) if question.declared is not None else None
+    ratio_of = cache(size_ratios(rewrite, question.stored))
+    in_new_size = partial(_in_new_size, ratio_of)
     if question.search and shares:
-        search, found, notes = _search(draws, queries, shares, question, started, on_progress)
+        search, found, notes = _search(draws, queries, shares, question, started, on_progress, in_new_size)
         choices, steps, interrupted = [*choices, *found], search.steps, search.interrupted
         tried += len(search.known)
     if question.partitions and choices:
@@ -389,11 +391,10 @@ def study(
             choice, checked = partitioned
             choices, notes = [*choices, choice], (*notes, note_on_partitions(choice.partition_by or (), checked))
     now = costs(queries, state.files)
-    in_new_size = partial(_in_new_size, cache(size_ratios(rewrite, question.stored)))
-    at = min(range(len(choices)), key=lambda n: choices[n].costs.mean_bytes, default=None)
     choices, steps = list(map(in_new_size, choices)), list(map(in_new_size, steps))
     declared = None if declared is None else in_new_size(declared)
-    lowest_choice = None if at is None else choices[at]
+    lowest_choice = min(choices, key=_cost, default=None)
+    ratios = [ratio_of(choice.layout) or 1.0 for choice in (*choices, *steps, *([declared] if declared else []))]
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
     predicates = [p for q in queries for p in q.predicates]
     return Study(
@@ -409,7 +410,7 @@ def study(
         statements=len(queries),
         coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
         now=now,
-        floor=lowest(queries, every),
+        floor=lowest(queries, every).with_size_ratio(min(1.0, *ratios)),
         choices=tuple(choices),
         best=lowest_choice if lowest_choice and _saves(lowest_choice.costs, now) else None,
         declared=declared,
@@ -429,6 +430,7 @@ def _search(
     question: Question,
     started: float,
     on_progress: Callable[[Progress], None],
+    in_new_size: Callable[[Choice], Choice],
 ) -> tuple[Search, list[Choice], tuple[str, ...]]:
     """Search on few rows of the sample, and measure the finalists on more."""
     # Returns the search, with steps measured on more rows; the chosen layout, then the one with cuts; and notes.
@@ -448,7 +450,8 @@ def _search(
     layouts = [*finals, *(step.layout for step in search.steps)]
     again = search.known.__getitem__ if same else lambda layout: measure(draws, layout, queries)
     measured = _measured(layouts, again, limit)
-    choices = [search.choose([measured[layout] for layout in finals if layout in measured])] if finals else []
+    sized = [in_new_size(measured[layout]) for layout in finals if layout in measured]
+    choices = [measured[search.choose(sized).layout]] if finals else []
     notes: tuple[str, ...] = ()
     if choices and question.cuts:
         more = _with_fewer_rows(draws[0].rewrite, CUT_ROWS)

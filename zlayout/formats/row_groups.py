@@ -38,7 +38,9 @@ MAX_CHUNK_VALUES = 3_000_000  # of all chunks and columns, which are encoded for
 PAGE_ROWS = 20_000  # the rows of a page by default; no more rows are read of a file
 READ_BUFFER = 2**18
 # Long values that a dictionary repeats take much more memory than space in a file: they are read a few rows at a time.
-MAX_CHUNK_BYTES, BATCH_ROWS = 2**25, 1_000
+MAX_CHUNK_BYTES, BATCH_ROWS = 2**25, 100
+# Nanoseconds, by default, cannot have the years before 1677 and after 2262.
+_INT96 = {"coerce_int96_timestamp_unit": "us"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +174,14 @@ def read_stored_rows(
     with ThreadPoolExecutor(READER_THREADS) as pool:
         metadata = dict(zip(spread, pool.map(reader.stored_metadata, spread), strict=True))
     kind = _kind(first)
-    alike = [file for file, one in metadata.items() if one.num_row_groups and _kind(one) == kind]
-    rows = min(CHUNK_ROWS, *(metadata[file].row_group(0).num_rows for file in alike))
-    if rows < MIN_CHUNK_ROWS:
+    alike = [
+        file
+        for file, one in metadata.items()
+        if one.num_row_groups and one.row_group(0).num_rows >= MIN_CHUNK_ROWS and _kind(one) == kind
+    ]
+    if not alike:
         return None
+    rows = min(CHUNK_ROWS, *(metadata[file].row_group(0).num_rows for file in alike))
     number = min(MAX_CHUNKS, MAX_CHUNK_VALUES // (rows * max(first.num_columns, 1)))
     if number < 2:
         return None
@@ -276,7 +282,7 @@ class _Reader:
         Fewer rows are read if they take more memory than MAX_CHUNK_BYTES.
         """
         opened = self._source.open(self._files.path[file].as_py())
-        parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata, buffer_size=READ_BUFFER)
+        parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata, buffer_size=READ_BUFFER, **_INT96)
         read, known = list[pa.RecordBatch](), 0
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, row_groups=[0], use_threads=False):
             read.append(batch)
@@ -292,14 +298,14 @@ class _Reader:
 
     def _parquet(self, file: int) -> pq.ParquetFile:
         if file not in self._open:
-            self._open[file] = pq.ParquetFile(self._source.open(self._files.path[file].as_py()))
+            self._open[file] = pq.ParquetFile(self._source.open(self._files.path[file].as_py()), **_INT96)
         return self._open[file]
 
     def read(self, file: int, group: int, number: int) -> _Read:
         """Read the key columns of one row group. Several threads may call this."""
         # The file is opened again, because threads must not share the position in one file object.
         opened = self._source.open(self._files.path[file].as_py())
-        parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata)
+        parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata, **_INT96)
         paths = self._paths(parquet)
         wanted = [".".join(path) for path in paths.values() if path is not None]
         metadata = parquet.metadata.row_group(group)

@@ -11,7 +11,7 @@ the ratio of what chunks take in both orders, which is usually closer to 1 than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from zlayout.table.stored_rows import Sizes, StoredRows, summed
 # If the first half of the rows of new files has this share of the values of a column, it is assumed that more rows
 # would not have others. Equal values in consecutive rows, such as those of the lines of an order, are in the same half.
 MIN_SHARE_IN_HALF = 0.9
+MIN_RATIO, MAX_RATIO = 0.1, 10  # other ratios come from footers with wrong sizes
 MAX_PARTS_COUNTED = 8  # the files whose values are counted, because counting takes longer than encoding
 
 
@@ -44,19 +45,27 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
     groups = rewrite.group[stored.file]
     inside = np.unique(groups[groups >= 0]).tolist()
     chosen = [np.flatnonzero(groups == group)[: int(rewrite.targets[group])] for group in inside]
-    before = [stored.encoded(stored.rows[n]) for chunks in chosen for n in chunks.tolist()]
+    before = _encoded(stored, (stored.rows[n] for chunks in chosen for n in chunks.tolist()))
     file_rows = float(rewrite.of_groups(rewrite.files.live_rows).sum()) / max(int(rewrite.targets.sum()), 1)
 
     def ratio(layout: Layout) -> float | None:
-        if not before or any(name not in stored.keys for name in layout.weights):
+        if before is None or any(name not in stored.keys for name in layout.weights):
             return None
         try:
             parts = [rows for chunks in chosen for rows in _laid_out(layout, stored, chunks)]
-            return _ratio(stored, summed(before), parts, file_rows)
-        except pa.ArrowNotImplementedError:  # Arrow cannot reorder each type that it reads
+            found = _ratio(stored, before, parts, file_rows)
+        except Exception:  # Arrow cannot reorder and write each type that it reads, and a forecast can do without
             return None
+        return found if MIN_RATIO < found < MAX_RATIO else None
 
     return ratio
+
+
+def _encoded(stored: StoredRows, chunks: Iterable[pa.Table]) -> Sizes | None:
+    try:
+        return summed([stored.encoded(rows) for rows in chunks]) or None
+    except Exception:  # as in `ratio`
+        return None
 
 
 def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[pa.Table]:

@@ -17,6 +17,8 @@ from queue import Empty, SimpleQueue
 from random import uniform
 from typing import TypeVar
 
+import pyarrow.compute as pc
+
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner import passes
@@ -42,6 +44,7 @@ from zlayout.session.results import (
 from zlayout.session.sampling import begin_predictions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Maintenance
+from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 
 # The time limit: which rewrites a run may still start, and the parts of a plan that fit the time that is left.
@@ -242,6 +245,14 @@ def forgets(before: PlannedTable, failed: frozenset[str], after: PlannedTable) -
         return False
     left = set(after.state.files.path.to_pylist()) - _paths(after.groups)
     return not left.isdisjoint(_paths(group for group in before.groups if group.id in indistinct))
+
+
+def _has_news(group: Group, planned: TableState | None) -> bool:
+    """Return whether other writers have added a file of a group, or deleted rows of one, since the plan."""
+    if planned is None:
+        return False
+    known = pc.is_in(group.files.identity(), value_set=planned.files.identity()).to_numpy(zero_copy_only=False)
+    return bool((~known & ((group.files.layout < 0) | (group.files.deleted > 0))).any())
 
 
 def _paths(groups: Iterable[Group]) -> set[str]:
@@ -531,7 +542,7 @@ def apply_table(
             applied.after, applied.again = after.plan, after
             applied.forgotten |= forgets(current, failed, after)
             if not failed and not conflict:
-                applied.complete = True
+                applied.complete = all(_has_news(group, planned.state) for group in after.groups)
                 applied.within_budget = planned.plan.that_wait(Wait.BUDGET) is not None
                 break
             if is_last:

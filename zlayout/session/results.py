@@ -83,7 +83,8 @@ class Applied:
         after: The plan that was made after the run; None if the run did not get that far.
         again: The observed table and the decision of `after`.
         within_budget: Whether everything that the budget allows is done.
-        complete: Whether all of the plan was carried out, perhaps after conflicts, so that what is left to do is new.
+        complete: Whether all of the plan was carried out, perhaps after conflicts, and each group that is left to do
+            has files or deleted rows that came after the plan.
         interrupted: Whether a signal ended the run at this table.
         forgotten: Whether a failed group needs longer bounds, and the planner can no longer detect this, because the
             property that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).

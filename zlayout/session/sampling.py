@@ -69,7 +69,7 @@ def sampled(table: PlannedTable, backend: Backend, max_bytes: int, *, planning: 
 
 
 # Limits of a table whose key columns are read whole, which takes less time than the start of Spark.
-SMALL_BYTES, SMALL_FILES, SMALL_VALUES = 64 * 2**20, 500, 50_000_000
+SMALL_BYTES, SMALL_FILES, SMALL_VALUES = 64 * 2**20, 500, 5_000_000
 
 
 def rows_of_small(

@@ -40,7 +40,8 @@ class StoredRows:
         sink = pa.BufferOutputStream()
         dictionaries = [name for name, size in self.stored.items() if size[0]]
         options = {"write_statistics": False, "row_group_size": max(len(rows), 1), "store_schema": False}
-        pq.write_table(rows, sink, compression=self.codec, use_dictionary=dictionaries, **options)
+        codec = "NONE" if self.codec == "UNCOMPRESSED" else self.codec  # footers and the writer have different names
+        pq.write_table(rows, sink, compression=codec, use_dictionary=dictionaries, **options)
         return column_sizes(pq.read_metadata(pa.BufferReader(sink.getvalue())), [0])
 
 

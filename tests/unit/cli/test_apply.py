@@ -184,6 +184,15 @@ def test_a_plan_whose_rewrite_is_undone_is_not_carried_out(memory: Scripted, cli
         assert "not yet as declared; " in cli("apply", *arguments, "--auto-approve", code=1).out
 
 
+def test_a_rewrite_of_what_has_decayed_that_is_lost_is_not_carried_out(memory: Scripted, cli: Cli) -> None:
+    """What is left to do is not new then, though its reason is one that other writers cause."""
+    cli("apply", "--auto-approve")
+    table = memory._catalog._tables["db.orders"]
+    table.append(make_rows(200, start=1000), files=4)
+    memory.meanwhile = table.log.pop
+    assert "not yet as declared; " in cli("apply", "--auto-approve", code=1).out
+
+
 def another(table: MemoryTable) -> MemoryTable:
     """A table with the same files. Two names of one table would be refused."""
     found = copy.copy(table)

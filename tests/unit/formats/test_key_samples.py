@@ -16,6 +16,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
+from support.builders import make_file_table
 
 from zlayout import reading
 from zlayout.errors import Location, Refused
@@ -25,7 +26,7 @@ from zlayout.formats.row_groups import KeyFiles, sample_row_groups
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 from zlayout.table.key_sample import KeySample
-from zlayout.table.state import TableState
+from zlayout.table.state import Column, TableState
 
 PLACE = Location("zlayout.yaml")
 NAME = TableName("lake", ("db",), "t")
@@ -88,6 +89,19 @@ def test_all_row_groups_of_a_delta_table(tmp_path: Path, delta: DeltaBackend) ->
     assert (found.row_groups, found.files, len(found.footers)) == (12, 3, 12)
     matches(state, found, "city", "at", "region")
     assert sorted(found.keys["id"].to_pylist()) == list(range(6000))
+
+
+def test_timestamps_of_96_bits_may_have_any_year(tmp_path: Path) -> None:
+    """Spark writes them by default, in files that zlayout did not write."""
+    values = [datetime.datetime(1500, 1, 1), AT[7], datetime.datetime(9999, 12, 31)]
+    rows = pa.table({"at": pa.array(values, pa.timestamp("us"))})
+    pq.write_table(rows, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True)
+    source = KeyFiles(lambda _: pa.OSFile(str(tmp_path / "f.parquet")), lambda name, _: (name,), lambda *_: None)
+    files = make_file_table([3], path=["f.parquet"])
+    found = sample_row_groups(
+        source, files, np.array([0]), [Column("at", pa.timestamp("us"), orderable=True, stats=True)], 2**20, 1
+    )
+    assert found.keys["at"].to_pylist() == values
 
 
 def test_the_sample_is_bounded_spread_and_repeatable(tmp_path: Path, delta: DeltaBackend) -> None:

@@ -1,6 +1,7 @@
 """The estimated size of files in a layout is that of files with these rows, which are written here."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,8 @@ def stored(codec: str, chunk: int = 3000, each: int = 2) -> StoredRows:
     sizes = summed([column_sizes(written(TABLE.slice(n * step, step), codec), [0]) for n in range(FILES)])
     keys = {c: tuple(TABLE[c].combine_chunks().slice(at, chunk) for _, at in places) for c in ("day", "item", "id")}
     rows = tuple(TABLE.slice(at, chunk) for _, at in places)
-    return StoredRows(np.array([file for file, _ in places]), rows, keys, sizes, ROWS, codec.upper())
+    in_footers = written(TABLE.slice(0, 1), codec).row_group(0).column(0).compression
+    return StoredRows(np.array([file for file, _ in places]), rows, keys, sizes, ROWS, in_footers)
 
 
 def rewrite(targets: list[int], partition: list[int] | None = None, fields: tuple[PartitionField, ...] = ()) -> Rewrite:
@@ -73,7 +75,7 @@ def measured(layout: Layout, files: int, codec: str) -> float:
     return after / before
 
 
-@pytest.mark.parametrize("codec", ["snappy", "zstd"])
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
 @pytest.mark.parametrize(("columns", "files"), [(("day", "item"), 12), (("day",), 12), (("day", "item"), 4)])
 def test_the_ratio_is_that_of_files_that_are_written(columns: tuple[str, ...], files: int, codec: str) -> None:
     layout = make_layout(*columns)
@@ -108,5 +110,9 @@ def test_an_unknown_ratio() -> None:
     layout = make_layout("day")
     assert size_ratios(rewrite([FILES]), None)(layout) is None
     assert size_ratios(rewrite([FILES]), stored("snappy"))(make_layout("price")) is None, "its values were not read"
+    other = replace(stored("snappy"), codec="LZO")
+    assert size_ratios(rewrite([FILES]), other)(layout) is None, "Arrow does not write this codec"
+    wrong = replace(stored("snappy"), stored=stored("snappy").stored | {"day": np.array([1e12, 1e12])})
+    assert size_ratios(rewrite([FILES]), wrong)(layout) is None, "a footer with an absurd size"
     moves = rewrite([FILES], fields=(PartitionField("day"),))
     assert size_ratios(moves, stored("snappy"))(layout) is None
