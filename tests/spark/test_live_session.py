@@ -222,7 +222,10 @@ def test_ctrl_c_during_a_commit_waits_for_it(live: SparkSession, tables: Project
     assert sorted(changed) == ["changes", "unchanged"]
 
 
-def test_advise_draws_its_sample_in_the_session(live: SparkSession, tables: Project, tmp_path: Path) -> None:
+def test_advise_draws_its_sample_in_the_session(
+    live: SparkSession, tables: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zlayout.session.sampling.SMALL_BYTES", 0)  # a small table needs no Spark
     table = tables.layouts[0].table
     workload = tmp_path / "q.sql"
     workload.write_text(f"SELECT * FROM {table.name} WHERE a = 5;")
