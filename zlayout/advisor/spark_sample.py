@@ -12,7 +12,7 @@ from zlayout.formats.base import Backend
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import check_pyspark
 from zlayout.spec.model import TableName
-from zlayout.table.key_sample import KeySample, RowGroups
+from zlayout.table.key_sample import KeySample, rows_drawn
 from zlayout.table.state import PREFIX, TableState
 
 FILE = f"{PREFIX}file"
@@ -63,19 +63,7 @@ def draw_sample(
     keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
     found = pc.index_in(data[FILE], paths).combine_chunks()
     file = found.to_numpy(zero_copy_only=False).astype(np.int64)
-    nothing, of_row = np.zeros(0, np.int64), np.arange(len(data))
-    return KeySample(
-        keys=keys,
-        file=file,
-        row_group=of_row,
-        row_groups=len(data),
-        files=len(np.unique(file)),
-        bytes_read=0,
-        seed=seed,
-        complete=len(data) >= known,
-        footers=RowGroups(nothing, nothing, nothing, {}),
-        by_row=True,
-    )
+    return rows_drawn(keys, file, seed, complete=len(data) >= known)
 
 
 def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:

@@ -17,7 +17,7 @@ from zlayout.planner.sampled import columns_to_sample, files_to_sample, predicti
 from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
 from zlayout.spec.model import TableName
-from zlayout.table.key_sample import KeySample, NotParquetError, RowGroups
+from zlayout.table.key_sample import KeySample, NotParquetError, rows_drawn
 from zlayout.table.state import WRONG_ROW_COUNTS, Int64, TableState
 from zlayout.table.stored_rows import StoredRows
 from zlayout.tuning import give_back_freed_memory
@@ -95,19 +95,8 @@ def rows_of_small(
     if not found.complete or found.lacking or len(found) != total:
         return None
     at = np.random.default_rng(seed).permutation(total)[:rows]
-    nothing = np.zeros(0, np.int64)
-    return KeySample(
-        keys={name: values.take(pa.array(at)) for name, values in found.keys.items()},
-        file=found.file[at],
-        row_group=np.arange(len(at)),
-        row_groups=len(at),
-        files=len(np.unique(found.file[at])),
-        bytes_read=0,
-        seed=seed,
-        complete=len(at) == total,
-        footers=RowGroups(nothing, nothing, nothing, {}),
-        by_row=True,
-    )
+    keys = {name: values.take(pa.array(at)) for name, values in found.keys.items()}
+    return rows_drawn(keys, found.file[at], seed, complete=len(at) == total)
 
 
 def stored_rows(

@@ -74,6 +74,23 @@ class KeySample:
         return len(self.file)
 
 
+def rows_drawn(keys: Mapping[str, pa.Array], file: Int64, seed: int, *, complete: bool) -> KeySample:
+    """Return a sample of live rows that were drawn independently. The arguments are those of `KeySample`."""
+    nothing = np.zeros(0, np.int64)
+    return KeySample(
+        keys=keys,
+        file=file,
+        row_group=np.arange(len(file)),
+        row_groups=len(file),
+        files=len(np.unique(file)),
+        bytes_read=0,
+        seed=seed,
+        complete=complete,
+        footers=RowGroups(nothing, nothing, nothing, {}),
+        by_row=True,
+    )
+
+
 def errors_of_shares(codes: Int64, weights: Float64, row_group: Int64) -> Float64:
     """Return the standard error of the share of each value, if row groups are drawn instead of rows: float64[k].
 
