@@ -340,7 +340,7 @@ class Question:
         cuts: Whether to search for the cuts of curve `workload` too.
         partitions: The partition fields to try; the table has no partitions then.
         stored: Rows of the table, by which the size of the files of a layout is estimated; None if there are none. The
-            search compares layouts without these estimates.
+            search compares layouts without these estimates, and chooses among its finalists with them.
     """
 
     layouts: tuple[Layout, ...]
