@@ -147,7 +147,7 @@ def _in_spark(files: int) -> dict[str, Any]:
         groups = [GroupTarget("g", paths, rows, files)]
         index = index_files(session, groups)  # starts Spark's first job
         load, began, cpu = _load(), time.perf_counter(), time.process_time()
-        (shard,) = build_shards(source, layout, groups, index)
+        (shard,), _ = build_shards(source, layout, groups, index)
         build_forest([shard.map])
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     jvm: Any = session.sparkContext._jvm

@@ -1,6 +1,7 @@
 """File maps: `build` makes that of a sample for any curve, and `FileMap` computes the files of rows.
 
-`simulated_bounds` computes the bounds of these files from a sample.
+`leaf_order` decides in which order the rows inside a leaf are. `simulated_bounds` computes the bounds of files from a
+sample.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class FileMap:
     3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added: with noise
        for all rows of the leaf, else for rows whose keys are all null.
 
-    Rows of one file that are sorted by (leaf, columns) follow the curve inside the file.
+    Rows of one file that are sorted by their leaf follow the curve inside the file.
 
     Attributes:
         columns: The z-order columns.
@@ -136,6 +137,63 @@ def build_map(
     """The file map of a sample by a declared layout. sample: the z-order columns of the layout; see `build`."""
     curve, cuts = layout.curve, layout.cuts
     return build(sample, layout.weights, curve, layout.range_ids, n_files, layout.noise, depth_within, cuts)
+
+
+# The order of the rows inside a leaf.
+
+
+# A column with more values has few equal values in a leaf, and sorting by it would separate rows that arrived together.
+MAX_LEAF_VALUES = 1 << 12
+MIN_ROWS_PER_VALUE = 2  # in the sample; with fewer, it is unknown whether the values of the column are repeated
+
+
+@dataclass(frozen=True, slots=True)
+class LeafOrder:
+    """The column by which the rows inside a leaf are ordered. Rows with equal value ids keep their present order.
+
+    Attributes:
+        column: The column.
+        values: Its distinct values in the sample without null, ascending.
+    """
+
+    column: str
+    values: pa.Array
+
+    @property
+    def count(self) -> int:
+        """The number of value ids, at most MAX_LEAF_VALUES."""
+        return len(self.values) + 1
+
+    def value_ids(self, keys: pa.Array | pa.ChunkedArray) -> Int64:
+        """int64[n]: for each key the number of `values` that are <= the key, 0 for null. keys: of the column."""
+        return ordinals_among(self.values, keys) + 1
+
+
+def leaf_order(sample: Mapping[str, pa.Array | pa.ChunkedArray], layout: Layout) -> LeafOrder | None:
+    """Choose the column that orders the rows inside a leaf, for all groups of a rewrite.
+
+    It is the column with the highest weight among those with few values. Equal values in consecutive rows take almost
+    no bytes in a file.
+
+    Args:
+        sample: by column, one array of length n for each z-order column of the layout.
+        layout: the layout.
+
+    Returns:
+        The order, None if the rows keep their present order: no column has few values, or the layout does not order the
+        rows inside a file.
+
+    Raises:
+        TableError: ZL109 for a column type without an order.
+    """
+    if not (layout.sort_within and layout.orders):
+        return None
+    weights = layout.weights
+    for name in sorted(weights, key=lambda column: -weights[column]):
+        order = LeafOrder(name, rank(sample[name]).distinct)
+        if order.count <= MAX_LEAF_VALUES and len(sample[name]) >= MIN_ROWS_PER_VALUE * len(order.values):
+            return order
+    return None
 
 
 @dataclass(frozen=True, slots=True)

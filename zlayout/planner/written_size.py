@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.layout import build_map
+from zlayout.curve.layout import build_map, leaf_order
 from zlayout.planner.partitions import Floats, Index
 from zlayout.planner.simulation import Rewrite
 from zlayout.spec.model import Layout
@@ -77,7 +77,9 @@ def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[pa.
     rows = pa.concat_tables([stored.rows[n] for n in chunks])
     built = build_map(keys, layout, len(chunks))
     file = built.locate(keys, np.arange(len(rows), dtype=np.int64))
-    order = np.argsort(file, kind="stable")  # as a rewrite, which keeps the present order of the rows of a leaf
+    inside = leaf_order(keys, layout)
+    value_ids = inside.value_ids(keys[inside.column]) if inside else np.zeros_like(file)
+    order = np.lexsort((value_ids, file))  # as a rewrite sorts the rows of a leaf
     ends = np.cumsum(np.bincount(file, minlength=built.files))
     yield from (rows.take(pa.array(part)) for part in np.split(order, ends[:-1]) if len(part))
 

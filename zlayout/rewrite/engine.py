@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from zlayout.curve.layout import FileMap, build_map
+from zlayout.curve.layout import FileMap, LeafOrder, build_map, leaf_order
 from zlayout.curve.tree import Int32, Int64
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.errors import Diagnostic, Refused, ZlayoutError, first_line
@@ -32,12 +32,15 @@ from zlayout.rewrite.place import (
     FILE_ID,
     LEAF,
     NOT_SAMPLED,
+    VALUE_ID,
     Forest,
     build_forest,
     forest_arrays,
+    leaf_order_arrays,
     place_rows,
     shard_arrays,
     with_shard,
+    with_value_id,
 )
 from zlayout.rewrite.rows import (
     GROUP,
@@ -151,8 +154,10 @@ class _Target:
     sampled: Int64  # the positions of its rows in the sample
 
 
-def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
-    """Return the shards of all groups, with their file maps.
+def build_shards(
+    source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex
+) -> tuple[list[Shard], LeafOrder | None]:
+    """Return the shards of all groups, with their file maps, and the order of the rows inside all leaves.
 
     A group has one shard for each of its output partitions in the sample. A group without sampled rows has one shard.
     """
@@ -167,7 +172,7 @@ def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], 
         depth = _depth_within(layout, target, per_file)
         built = build_map(sample.rows_at(target.sampled), layout, target.files, depth)
         shards.append(Shard(target.group, target.key, built))
-    return shards
+    return shards, leaf_order(sample.keys, layout)
 
 
 def _targets(sample: Sample, groups: Sequence[GroupTarget]) -> Iterator[_Target]:
@@ -191,13 +196,16 @@ def _depth_within(layout: Layout, target: _Target, sampled_per_file: int) -> int
     return min(ceil(log2(leaves)), MAX_DEPTH_WITHIN) if leaves > 1 else 0
 
 
-def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
+def _in_two_levels(
+    source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex
+) -> tuple[list[Shard], LeafOrder | None]:
     """As `build_shards`, with boxes from a first sample that a second sample refines, one chunk of boxes at a time."""
     columns = key_names(layout)
     files = sum(group.target_files for group in groups)
     sample = take_sample(source, columns, groups, index, BOX_SAMPLE_ROWS / files)
     targets = list(_targets(sample, groups))
     boxes = [build_boxes(sample.rows_at(t.sampled), layout.weights, t.files) for t in targets]
+    order = leaf_order(sample.keys, layout)
     del sample
     # `rows` is 0 if the number of rows of a group is unknown
     file_rows = [max(1.0, min(MIN_ROWS_PER_FILE, t.rows / t.files)) for t in targets]
@@ -219,10 +227,11 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
             sizes = (end - begin, layout.weights, file_rows[shard])
             parts[shard].append(refine(boxes[shard], keys, box, *sizes, layout.noise, depth))
             begin = end
-    return [
+    shards = [
         Shard(target.group, target.key, join(box, part, rows, layout.noise))
         for target, box, part, rows in zip(targets, boxes, parts, file_rows, strict=True)
     ]
+    return shards, order
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +287,7 @@ def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -
 # The frame, with each row in the Spark partition of its new file.
 
 LONG_BITS = 63  # without the sign
+MIN_POSITION_BITS = 32  # beside value ids; the rows of a file beyond 4 billion have one position
 
 SESSION_CONF = {
     # one Spark partition is one output file: Spark must not merge, split or reorder partitions
@@ -356,7 +366,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     if refusals := reserved_refusals(source.frame.columns):
         raise Refused(*refusals)
     index = index_files(source.frame.sparkSession, groups, source.table)
-    shards = tuple(build_shards(source, layout, groups, index))
+    shards, inside = build_shards(source, layout, groups, index)
     forest = build_forest([shard.map for shard in shards])
     gate = Gate(
         source.frame,
@@ -369,7 +379,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     not_sampled_group = np.arange(len(groups) if source.partition else 0)
     group_of = np.concatenate((file_group, not_sampled_group)).astype(np.int32)
     return Placed(
-        frame=_frame(source, layout, index, shards, forest, gate, group_of),
+        frame=_frame(source, layout, index, shards, inside, forest, gate, group_of),
         gate=gate,
         group_of=group_of,
         oversized=sum(len(shard.map.tree.oversized) for shard in shards),
@@ -381,6 +391,7 @@ def _frame(
     layout: Layout,
     index: FileIndex,
     shards: Sequence[Shard],
+    inside: LeafOrder | None,
     forest: Forest,
     gate: Gate,
     group_of: Int32,
@@ -390,16 +401,18 @@ def _frame(
     group_of_ordinal = np.empty(len(index), np.int32)
     group_of_ordinal[index.ordinal] = index.group
     groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(group_of)}
-    constants = Constants(source.frame.sparkSession, arrays | groups)
+    constants = Constants(source.frame.sparkSession, arrays | groups | leaf_order_arrays(inside))
     frame = with_origin(source.frame.select("*", *source_columns(source)), index, constants)
     frame = with_shard(with_source_order(frame, columns), source, constants)
     frame = place_rows(frame, columns, forest, constants, noise=layout.noise)
+    frame = with_value_id(frame, inside, constants)
     if source.partition:
         # the rows of a shard that is not in the sample must be written too
         additional = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(NOT_SAMPLED), additional).otherwise(F.col(FILE_ID)))
     names = partition_names(source)
-    order, partition, ordinal = _order(len(group_of), forest.leaves_in_file, len(index))
+    value_ids = inside.count if inside else 1
+    order, partition, ordinal = _order(len(group_of), forest.leaves_in_file, value_ids, len(index))
     several = len(np.unique(group_of)) > 1
     source_group = constants.at("group_of_ordinal", ordinal) if several else None
     result_group = constants.at("group_of_partition", F.spark_partition_id()) if several else None
@@ -414,22 +427,34 @@ def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
-def _order(partitions: int, leaves_in_file: int, files: int) -> tuple[Mapping[str, Column], Column, Column]:
-    """Return the columns that order rows along the curve, then by file and position in the source."""
-    # They are packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort.
+def _order(
+    partitions: int, leaves_in_file: int, value_ids: int, files: int
+) -> tuple[Mapping[str, Column], Column, Column]:
+    """Return the columns that order rows along the curve, then by value id, then by file and position in the source."""
+    # They are packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort, and else into
+    # two. Value ids take bits of the position, which are enough for 4 billion rows. If there are not enough bits, the
+    # lowest ones of the value ids are left out, so that neighboring values have the same id.
     # Returns the columns by name, which the shuffle transports with a row, and what is computed from them: the Spark
     # partition of the row, and the ordinal of its source file.
-    parts = {FILE_ID: partitions, LEAF: leaves_in_file, ORDINAL: files}
-    bits = {name: (count - 1).bit_length() for name, count in parts.items()}
-    bits[POSITION] = LONG_BITS - sum(bits.values())
-    if bits[POSITION] < POSITION_BITS:
-        return {name: F.col(name) for name in bits}, F.col(FILE_ID), F.col(ORDINAL)
-    name, packed = f"{PREFIX}order", F.col(FILE_ID).cast("bigint")
-    for lower in (LEAF, ORDINAL, POSITION):
-        packed = F.shiftleft(packed, bits[lower]).bitwiseOR(F.col(lower).cast("bigint"))
-    partition = F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int")
-    ordinal = F.shiftright(name, bits[POSITION]).bitwiseAND(F.lit((1 << bits[ORDINAL]) - 1)).cast("int")
-    return {name: packed}, partition, ordinal
+    counts = {FILE_ID: partitions, LEAF: leaves_in_file, VALUE_ID: value_ids, ORDINAL: files}
+    bits = {name: (count - 1).bit_length() for name, count in counts.items()}
+    free = LONG_BITS - sum(bits.values()) + bits[VALUE_ID]
+    with_position = free >= POSITION_BITS
+    kept = min(bits[VALUE_ID], free - MIN_POSITION_BITS * with_position)
+    parts = {name: F.col(name) for name in counts}
+    parts[VALUE_ID] = F.shiftright(VALUE_ID, bits[VALUE_ID] - kept)
+    bits[VALUE_ID] = kept
+    if with_position:
+        bits[POSITION] = free - kept
+        parts[POSITION] = F.least(F.col(POSITION), F.lit((1 << bits[POSITION]) - 1))
+    name, packed = f"{PREFIX}order", F.lit(0).cast("bigint")
+    for part, value in parts.items():
+        packed = F.shiftleft(packed, bits[part]).bitwiseOR(value.cast("bigint"))
+    order = {name: packed} if with_position else {name: packed, POSITION: F.col(POSITION)}
+    below_ordinal = bits.get(POSITION, 0)
+    partition = F.shiftright(name, sum(bits.values()) - bits[FILE_ID]).cast("int")
+    ordinal = F.shiftright(name, below_ordinal).bitwiseAND(F.lit((1 << bits[ORDINAL]) - 1)).cast("int")
+    return order, partition, ordinal
 
 
 # The self-test: whether engine zlayout places rows in a Spark session as the reference implementation in numpy does.

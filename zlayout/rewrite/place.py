@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.curve.layout import FileMap, join_trees
+from zlayout.curve.layout import FileMap, LeafOrder, join_trees
 from zlayout.curve.tree import Int32, Int64
 from zlayout.rewrite.rows import (
     GROUP,
@@ -173,6 +173,7 @@ def _leaf_in_file(file: Int32) -> Int64:
 
 FILE_ID = f"{PREFIX}file_id"
 LEAF = f"{PREFIX}leaf"
+VALUE_ID = f"{PREFIX}value_id"
 NOT_SAMPLED = f"{PREFIX}not_sampled"
 
 
@@ -233,6 +234,21 @@ def with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFr
     frame = frame.withColumn(found, constants.search("shard_key", shard_key(source)))
     at = F.greatest(F.col(found), F.lit(0))
     return frame.withColumns({SHARD: constants.at("shard", at), NOT_SAMPLED: F.col(found) < 0})
+
+
+def leaf_order_arrays(order: LeafOrder | None) -> dict[str, pa.Array]:
+    """Return the arrays that `with_value_id` reads from `Constants`."""
+    return {"leaf_values": search_array(order.values)} if order else {}
+
+
+def with_value_id(frame: DataFrame, order: LeafOrder | None, constants: Constants) -> DataFrame:
+    """Add VALUE_ID (int), as `LeafOrder.value_ids` computes it. It is 0 without an order."""
+    if order is None:
+        return frame.withColumn(VALUE_ID, F.lit(0))
+    key = constants.ordered_key(key_column(order.column), key_type(frame, order.column))
+    found = f"{PREFIX}found"
+    frame = frame.withColumn(found, constants.not_null(F.coalesce(constants.search("leaf_values", key), F.lit(-1))))
+    return frame.withColumn(VALUE_ID, _range_id(F.col(found)))
 
 
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:

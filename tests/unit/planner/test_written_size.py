@@ -62,11 +62,11 @@ def rewrite(targets: list[int], partition: list[int] | None = None, fields: tupl
 
 
 def measured(layout: Layout, files: int, codec: str) -> float:
-    """The size of all rows in these files, divided by that in arrival order."""
+    """The size of all rows in these files, whose rows are in the order of days, divided by that in arrival order."""
     keys = {name: TABLE[name].combine_chunks() for name in layout.weights}
     built = build_map(keys, layout, files)
     file, step = built.locate(keys), ROWS // FILES
-    new = [TABLE.take(pa.array(np.flatnonzero(file == n))) for n in range(built.files)]
+    new = [TABLE.take(pa.array(np.flatnonzero(file == n))).sort_by("day") for n in range(built.files)]
     now = [TABLE.slice(n * step, step) for n in range(FILES)]
     after, before = (
         sum(float(size.sum()) for part in parts for size in column_sizes(written(part, codec), [0]).values())
