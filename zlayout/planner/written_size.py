@@ -5,13 +5,16 @@ in a present one: their dictionaries and the indices into these become shorter. 
 in which rows arrived takes more bytes. Both effects are measured for each column on chunks of rows.
 
 A chunk has fewer rows than a file. If it has all values that the column has in a new file, the new file takes as many
-bytes for each row, and has the same dictionary. If not, the bytes of the column in the present files are multiplied by
-the ratio of what chunks take in both orders, which is usually closer to 1 than that of whole files.
+bytes for each row, and has the same dictionary. If each value is also one run of rows, the new file takes as many bytes
+in total, since its runs are only longer. If a chunk does not have all values, the bytes of the column in the present
+files are multiplied by the ratio of what chunks take in both orders, which is usually closer to 1 than that of whole
+files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +25,25 @@ from zlayout.planner.simulation import Rewrite
 from zlayout.spec.model import Layout
 from zlayout.table.stored_rows import Sizes, StoredRows, summed
 
-# If the first half of the rows of new files has this share of the values of a column, it is assumed that more rows
-# would not have others. Equal values in consecutive rows, such as those of the lines of an order, are in the same half.
+# If the half of the rows of new files that arrived first has this share of the values of a column, it is assumed that
+# more rows would not have others. Equal values of rows that arrived together, such as those of the lines of an order,
+# are in the same half.
 MIN_SHARE_IN_HALF = 0.9
 MIN_RATIO, MAX_RATIO = 0.1, 10  # other ratios come from footers with wrong sizes
 MAX_PARTS_COUNTED = 8  # the files whose values are counted, because counting takes longer than encoding
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A new file.
+
+    Attributes:
+        rows: Its rows in the new order.
+        half: int64[n // 2], which of its n rows are the first in the present order.
+    """
+
+    rows: pa.Table
+    half: Index
 
 
 def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout], float | None]:
@@ -52,7 +69,7 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
         if before is None or any(name not in stored.keys for name in layout.weights):
             return None
         try:
-            parts = [rows for chunks in chosen for rows in _laid_out(layout, stored, chunks)]
+            parts = [part for chunks in chosen for part in _laid_out(layout, stored, chunks)]
             found = _ratio(stored, before, parts, file_rows)
         except Exception:  # Arrow cannot reorder and write each type that it reads, and a forecast can do without
             return None
@@ -68,11 +85,8 @@ def _encoded(stored: StoredRows, chunks: Iterable[pa.Table]) -> Sizes | None:
         return None
 
 
-def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[pa.Table]:
+def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[_Part]:
     """Yield the files that consist of the rows of some chunks in a layout."""
-    if len(chunks) < 2:
-        yield from (stored.rows[n] for n in chunks.tolist())
-        return
     keys = {name: pa.concat_arrays([stored.keys[name][n] for n in chunks]) for name in layout.weights}
     rows = pa.concat_tables([stored.rows[n] for n in chunks])
     built = build_map(keys, layout, len(chunks))
@@ -81,31 +95,62 @@ def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[pa.
     value_ids = inside.value_ids(keys[inside.column]) if inside else np.zeros_like(file)
     order = np.lexsort((value_ids, file))  # as a rewrite sorts the rows of a leaf
     ends = np.cumsum(np.bincount(file, minlength=built.files))
-    yield from (rows.take(pa.array(part)) for part in np.split(order, ends[:-1]) if len(part))
+    for part in np.split(order, ends[:-1]):
+        if len(part):
+            yield _Part(rows.take(pa.array(part)), np.argsort(part)[: len(part) // 2])
 
 
-def _ratio(stored: StoredRows, before: Sizes, parts: list[pa.Table], file_rows: float) -> float:
+def _ratio(stored: StoredRows, before: Sizes, parts: list[_Part], file_rows: float) -> float:
     """Return the size of files as these parts, divided by the stored size. before: of chunks in their present order."""
-    after, rows = summed([stored.encoded(part) for part in parts]), sum(map(len, parts))
+    after, rows = summed([stored.encoded(part.rows) for part in parts]), sum(len(part.rows) for part in parts)
     now = new = 0.0
     for name, size in stored.stored.items():
         now += float(size.sum())
         if name not in after:
             new += float(size.sum())
-        elif size[0] and _has_all_values(name, parts):
-            dictionary, data = after[name] / (len(parts) * file_rows, rows)
+        elif size[0] and (values := _Values.of(name, parts)).are_all:
+            in_files = len(parts) * file_rows
+            dictionary, data = after[name] / (in_files, in_files if values.are_runs else rows)
             new += float(dictionary + data) * stored.stored_rows
         else:
             new += float((size * _divided(after[name], before[name])).sum())
     return new / now if now else 1.0
 
 
-def _has_all_values(name: str, parts: list[pa.Table]) -> bool:
-    if name not in parts[0].schema.names:  # a nested column
-        return False
-    columns = [part[name].combine_chunks() for part in parts[:: -(-len(parts) // MAX_PARTS_COUNTED)]]
-    in_half, values = (sum(len(c.slice(0, len(c) // n).unique()) for c in columns) for n in (2, 1))
-    return in_half >= MIN_SHARE_IN_HALF * values
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """How the values of a column are distributed in some of the new files.
+
+    Attributes:
+        count: The number of distinct values in each file, summed.
+        in_half: The same for the half of the rows of each file.
+        runs: The number of runs of equal values, summed.
+    """
+
+    count: int
+    in_half: int
+    runs: int
+
+    @classmethod
+    def of(cls, name: str, parts: list[_Part]) -> _Values:
+        if name not in parts[0].rows.schema.names:  # a nested column
+            return cls(1, 0, 0)
+        count = in_half = runs = 0
+        for part in parts[:: -(-len(parts) // MAX_PARTS_COUNTED)]:
+            encoded = part.rows[name].combine_chunks().dictionary_encode("encode")
+            value = encoded.indices.to_numpy()
+            count += len(encoded.dictionary)
+            in_half += len(np.unique(value[part.half]))
+            runs += 1 + int(np.count_nonzero(np.diff(value)))
+        return cls(count, in_half, runs)
+
+    @property
+    def are_all(self) -> bool:
+        return self.in_half >= MIN_SHARE_IN_HALF * self.count
+
+    @property
+    def are_runs(self) -> bool:
+        return self.runs <= self.count
 
 
 def _divided(new: Floats, old: Floats) -> Floats:
