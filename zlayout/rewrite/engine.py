@@ -494,18 +494,22 @@ def _difference(session: SparkSession) -> str | None:
     paths = pa.array([f"file{i}" for i in range(_SOURCE_FILES)])
     with rewrite_conf(session):
         placed = place(source, _LAYOUT, [GroupTarget("self-test", paths, _ROWS, _NEW_FILES)])
-        found = to_arrow(placed.frame.select("id", F.spark_partition_id().alias("at"))).sort_by("id")
+        found = to_arrow(placed.frame.select("id", F.spark_partition_id().alias("at")))
         placed.gate.check()
     keys = {column.name: rows[column.name] for column in _LAYOUT.columns}
-    mapped = build_map(keys, _LAYOUT, _NEW_FILES)
-    expected = mapped.locate(keys, np.zeros(_ROWS, np.int64))
-    wrong = int(np.count_nonzero(found["at"].to_numpy() != expected))
-    return f"{wrong} of {_ROWS} rows are in other files than expected" if wrong else None
+    file = build_map(keys, _LAYOUT, _NEW_FILES).locate(keys, np.zeros(_ROWS, np.int64))
+    inside = leaf_order(keys, _LAYOUT)
+    value_ids = inside.value_ids(keys[inside.column]) if inside else np.zeros_like(file)
+    by_file = np.lexsort((rows["position"].to_numpy(), rows["file"].to_numpy(), value_ids, file))
+    if wrong := int(np.count_nonzero(found.sort_by("id")["at"].to_numpy() != file)):
+        return f"{wrong} of {_ROWS} rows are in other files than expected"
+    wrong = int(np.count_nonzero(found["id"].to_numpy() != by_file))
+    return f"{wrong} of {_ROWS} rows are in another order than expected" if wrong else None
 
 
 def _rows() -> pa.Table:
     ids = np.arange(_ROWS)
-    number, text = ids * 7919 % 613 - 300, ids * 104729 % 397
+    number, text = ids * 7919 % 613 - 300, ids * 104729 % 97
     return pa.table(
         {
             "id": ids,
