@@ -1,6 +1,7 @@
 """The rows of each new file are in the order of leaf, value, source file and position."""
 
 import glob
+import re
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
@@ -188,3 +189,19 @@ def test_a_position_beyond_the_bits_does_not_change_the_source_file(spark):
     columns = {FILE_ID: [7], LEAF: [3], VALUE_ID: [9], ORDINAL: [40], POSITION: [2**39]}
     frame = from_arrow(spark, pa.table(columns)).withColumn(name, order[name])
     assert to_arrow(frame.select(partition.alias("p"), ordinal.alias("o"))).to_pylist() == [{"p": 7, "o": 40}]
+
+
+def test_the_value_is_searched_once_in_code_that_hotspot_compiles(spark, path, monkeypatch):
+    monkeypatch.setattr("zlayout.rewrite.place.MAX_GRID_CELLS", 0)
+    columns = ["many", "date", "string", "double", "long_decimal"]
+    frame = spark.read.parquet(path)
+    source = Source(frame, F.col("_metadata.file_path"), F.col("_metadata.row_index"))
+    paths = pa.array([r[0] for r in frame.select("_metadata.file_path").distinct().collect()])
+    with rewrite_conf(spark):
+        execution = place(
+            source, make_layout(*columns), [GroupTarget("g", paths, ROWS, 40)]
+        ).frame._jdf.queryExecution()
+        searches = execution.executedPlan().toString().count("binarySearch")
+        code = spark._jvm.PythonSQLUtils.explainString(execution, "codegen")
+    assert searches == 1 + len(columns) + 1, "of the file, the keys and the value"
+    assert 1000 < max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code))) < 8000
