@@ -186,7 +186,7 @@ def test_the_sort_key(spark, partitions, leaves, values, sources, divisor):
 def test_a_position_beyond_the_bits_does_not_change_the_source_file(spark):
     order, partition, ordinal = engine._order(56, 64, 4096, 56)
     (name,) = order
-    columns = {FILE_ID: [7], LEAF: [3], VALUE_ID: [9], ORDINAL: [40], POSITION: [2**39]}
+    columns = {FILE_ID: [7], LEAF: [3], VALUE_ID: [9], ORDINAL: [40], POSITION: [2**35]}
     frame = from_arrow(spark, pa.table(columns)).withColumn(name, order[name])
     assert to_arrow(frame.select(partition.alias("p"), ordinal.alias("o"))).to_pylist() == [{"p": 7, "o": 40}]
 
