@@ -1,7 +1,7 @@
 """Stands in for the Spark jobs of a rebase, for both formats: which rows files have, and which of them are equal."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import groupby
 from typing import Any
 from unittest.mock import patch
@@ -30,7 +30,7 @@ class Rows(list[Numbered]):
     schema, columns = None, ()
 
 
-class RowIndex(AbstractContextManager["RowIndex"]):
+class RowIndex:
     """Stands in for `rebase.RowIndex`: the rows of files as they were when they were read."""
 
     def __init__(self, reader: Any, rows_of: Callable[[Any], Rows]) -> None:
@@ -38,9 +38,6 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         self.may_fail: bool = reader.session.table.jobs_fail
         self.rows: dict[tuple[int, int], Row] = {}
         self.files: set[int] = set()
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def read(self, files: Any, at: Int64) -> Int64:
         """A reader that miscounts gives each row of a file the position of the one before it."""

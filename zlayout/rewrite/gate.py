@@ -45,6 +45,7 @@ ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
 HASH = f"{PREFIX}hash"
 DIGEST = f"{PREFIX}digest"
+DIGEST_BYTES = 16  # nobody can make two rows with the same digest, which takes 2^64 attempts
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
 SEED = -0x61C8864680B583EB  # arbitrary, but too large for py4j to send it as an int
@@ -230,8 +231,9 @@ def _minus(before: Content, after: Content) -> Content:
 def digests(frame: DataFrame, columns: Sequence[str], *carried: str) -> DataFrame:
     """Return HASH (bigint), DIGEST (binary) and the carried columns of each row.
 
-    HASH is the 64-bit hash and DIGEST the SHA-256 of the bytes of a row, after equal values were normalised as by
-    `Gate.verify`: two rows are equal if and only if their digests are. It is not defined for rows with a variant.
+    HASH is the 64-bit hash of the bytes of a row, and DIGEST the first DIGEST_BYTES bytes of their SHA-256, after equal
+    values were normalised as by `Gate.verify`: two rows are equal if and only if their digests are. It is not defined
+    for rows with a variant.
 
     Args:
         frame: The rows.
@@ -244,7 +246,7 @@ def digests(frame: DataFrame, columns: Sequence[str], *carried: str) -> DataFram
     rows = rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
     binary = scala_object(jvm.org.apache.spark.sql.types, "BinaryType")
     stored = column_of(jvm, call(jvm, _unsafe_row(jvm), "getBytes", binary))
-    digest = F.unhex(F.sha2(stored, 256)).alias(DIGEST)
+    digest = F.unhex(F.substring(F.sha2(stored, 256), 1, 2 * DIGEST_BYTES)).alias(DIGEST)
     return rows.select(column_of(jvm, _row_hash(jvm, None)).alias(HASH), digest, *carried)
 
 

@@ -8,8 +8,9 @@ newest version. docs/adr/0048-rebase.md explains why the result has the rows of 
 On Delta, a pinned file that another writer has removed or replaced has lost all of its rows. The commit no longer
 removes it, and leaves the files as they are that the other writer has added.
 
-A data file is read once, for the first rebase that needs it. Spark keeps the digests of its rows, and where they are
-(`RowIndex`), so that the next rebases only look up the rows that were deleted since the one before them.
+A data file is read once, for the first rebase that needs it. The digests of its rows, and where they are, are kept in
+files on the driver (`RowIndex`). The next rebases only look up the rows that were deleted since the one before them,
+without a Spark job: a rebase that takes longer than the other writer's next statement is in conflict again.
 
 What differs between the formats is in the `rebase` module of each format.
 """
@@ -20,14 +21,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import reduce
 from hashlib import sha256
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic
@@ -38,6 +39,7 @@ from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import (
     DIGEST,
+    DIGEST_BYTES,
     HASH,
     ROWS_DIFFER,
     Content,
@@ -51,10 +53,8 @@ from zlayout.rewrite.rows import (
     GROUP,
     POSITION,
     POSITION_BITS,
-    Constants,
 )
 from zlayout.spark.arrow import from_arrow, to_arrow
-from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PREFIX, Int64
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ MAX_ROWS = 1_000_000
 # The share of the rows of a group's new files that may be deleted after other writers have removed or replaced files of
 # the group. If more are deleted, the group is better written again.
 MAX_SHARE = 0.25
-_PLACE, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("place", "count", "rank"))
+# The rows of an index that are read and sorted at a time. The Python process needs about 150 bytes for each.
+MAX_PART_ROWS = 4_000_000
+_PLACE = f"{PREFIX}place"
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -284,7 +286,7 @@ class Rebase(ABC):
             self._release()
 
     def _release(self) -> None:
-        """Release what Spark keeps for rebases."""
+        """Release what is kept for rebases."""
         kept, self._kept, self._rows = self._kept, ExitStack(), None
         # an error must not hide what became of the commit, and the end of the session releases the rest
         with suppress(Exception):
@@ -414,8 +416,7 @@ class Rebase(ABC):
         reader = self._kept.enter_context(self._reader())
         if has_variant(reader.pinned(deleted.before).schema):
             return None
-        old_rows, new_rows = (RowIndex(reader, rows_of) for rows_of in (reader.pinned, reader.written))
-        return reader, self._kept.enter_context(old_rows), self._kept.enter_context(new_rows)
+        return reader, RowIndex(reader, reader.pinned), RowIndex(reader, reader.written)
 
     def _current(self, each: Rewritten) -> Rewritten:
         deleted = np.array([len(self._deleted.get(at, ())) for at in each.added.at.tolist()], np.int64)
@@ -443,7 +444,7 @@ def new_files_of(some: Sequence[Rewritten], deleted: Deleted, marked: Mapping[in
     return Located(at, owner, [marked.get(file, _NO_ROWS) for file in at.tolist()])
 
 
-class RowIndex(AbstractContextManager["RowIndex"]):
+class RowIndex:
     """Where rows are: the digest of each row of some files as it was when the file was read.
 
     The place of a row is one number: file << POSITION_BITS | position. A file is a position among all pinned or among
@@ -453,13 +454,8 @@ class RowIndex(AbstractContextManager["RowIndex"]):
     def __init__(self, reader: Reader, rows_of: Callable[[Any], DataFrame]) -> None:
         """Begin without files. rows_of: the method of the reader that returns the rows of files."""
         self._reader, self._rows_of, self._session = reader, rows_of, reader.session
-        self._frames: list[DataFrame] = []  # of _PLACE (bigint), HASH and DIGEST; each file is in one of them
+        self._parts: list[IndexedRows] = []  # each place is in one of them
         self._at = _NO_ROWS
-
-    def __exit__(self, *_: object) -> None:
-        """Let Spark forget the rows."""
-        for frame in self._frames:
-            frame.unpersist()
 
     def read(self, files: Any, at: Int64) -> Int64:
         """Read the files that the index does not have.
@@ -475,56 +471,138 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         if not len(missing):
             return missing
         some = self._reader.select(files, missing)
-        frame = self._rows_of(some)
+        frame, place = self._rows_of(some), F.col(_PLACE)
         first = pa.table({FILE: self._reader.names(some), _PLACE: missing << POSITION_BITS})
         known = F.broadcast(from_arrow(self._session, first))
         rows = digests(frame, _columns(frame), FILE, POSITION).join(known, FILE)
-        rows = rows.select((F.col(_PLACE) + F.col(POSITION)).alias(_PLACE), HASH, DIGEST)
-        self._frames.append(rows.persist())
+        rows = rows.select((place + F.col(POSITION)).alias(_PLACE), HASH, DIGEST).persist()
+        try:
+            last = to_arrow(rows.groupBy(F.shiftright(place, POSITION_BITS)).agg(F.max(place).alias(_PLACE)))
+            bounds = parts_of(np.sort(last[_PLACE].to_numpy()))
+            parts = [IndexedRows.of(to_arrow(rows.where(place.between(*each)))) for each in bounds]
+        finally:
+            rows.unpersist()
+        self._parts += parts
         self._at = np.concatenate([self._at, missing])
         return missing
 
     def digests_of(self, rows: Located) -> pa.Table:
         """Return GROUP, FILE, HASH and DIGEST of rows, as many of them as the index has."""
-        constants = Constants(self._session, {_PLACE: pa.array(np.sort(rows.places()))})
-        found = to_arrow(self._all().where(constants.search(_PLACE, F.col(_PLACE)) >= 0))
-        places = found[_PLACE].to_numpy()
-        located = {GROUP: rows.owners(places), FILE: places >> POSITION_BITS}
-        return pa.table({**located, HASH: found[HASH], DIGEST: found[DIGEST]})
+        places = rows.places()
+        tables = [_NO_INDEXED_ROWS, *(part.take(part.at(places)) for part in self._parts)]
+        found = pa.concat_tables(tables)
+        place = found[_PLACE].to_numpy()
+        return pa.table(
+            {GROUP: rows.owners(place), FILE: place >> POSITION_BITS, HASH: found[HASH], DIGEST: found[DIGEST]}
+        )
 
     def equal(self, files: Located, gone: pa.Table) -> pa.Table:
-        """Return the rows of files that are equal to deleted rows, of each row at most as many as were deleted.
+        """Return the rows of files that are equal to deleted rows.
 
         Args:
             files: The files, with the rows of them that are not live any more.
             gone: The deleted rows, from `digests_of`.
 
         Returns:
-            GROUP, DIGEST, FILE and POSITION of at most as many rows as `gone` has, in the order of FILE and POSITION.
-            Spark selects them, because a row may have millions of equal ones.
+            GROUP, DIGEST, FILE and POSITION in the order of FILE and POSITION. A row may have millions of equal ones:
+            of each row and part of the index, there are at most as many as were deleted.
         """
-        session, place = self._session, F.col(_PLACE)
-        group = np.full(self._at.max() + 1, -1)
+        group = np.full(self._at.max(initial=-1) + 1, -1)
         group[files.at] = files.owner
-        arrays = {HASH: np.unique(gone[HASH].to_numpy()), _PLACE: np.sort(files.places()), GROUP: group}
-        constants = Constants(session, {name: pa.array(values) for name, values in arrays.items()})
-        counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")]).rename_columns({f"{HASH}_count": _COUNT})
-        rows = self._all().where(constants.search(HASH, F.col(HASH)) >= 0).where(constants.search(_PLACE, place) < 0)
-        rows = rows.withColumn(GROUP, constants.at(GROUP, F.shiftright(place, POSITION_BITS).cast("int")))
-        rows = rows.join(F.broadcast(from_arrow(session, counts)), [GROUP, DIGEST])
-        rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(_PLACE))
-        # by the constant, Spark limits the rows of each task before the shuffle
-        most = F.col(_RANK) <= max(counts[_COUNT].to_pylist())
-        rows = rows.withColumn(_RANK, rank).where(most & (F.col(_RANK) <= F.col(_COUNT)))
-        tasks = str(session.sparkContext.defaultParallelism)
-        with session_conf(session, {"spark.sql.shuffle.partitions": tasks}):
-            found = to_arrow(rows.select(GROUP, DIGEST, _PLACE)).sort_by(_PLACE)
-        places = found[_PLACE].to_numpy()
-        located = {FILE: places >> POSITION_BITS, POSITION: places & (1 << POSITION_BITS) - 1}
-        return pa.table({GROUP: found[GROUP], DIGEST: found[DIGEST], **located})
+        dead, hashes = files.places(), np.unique(gone[HASH].to_numpy())
+        groups, deleted = gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks()
+        tables = [_NO_INDEXED_ROWS]
+        for part in self._parts:
+            at = part.with_hash(hashes)
+            place = part.place[at]
+            at = np.sort(at[(group[place >> POSITION_BITS] >= 0) & ~np.isin(place, dead)])
+            found = part.take(at)
+            owner = group[found[_PLACE].to_numpy() >> POSITION_BITS]
+            kept = first_equal(groups, deleted, owner, found[DIGEST].combine_chunks())
+            tables.append(found.take(pa.array(kept)))
+        found = pa.concat_tables(tables).sort_by(_PLACE)
+        place = found[_PLACE].to_numpy()
+        located = {FILE: place >> POSITION_BITS, POSITION: place & (1 << POSITION_BITS) - 1}
+        return pa.table({GROUP: group[located[FILE]], DIGEST: found[DIGEST], **located})
 
-    def _all(self) -> DataFrame:
-        return reduce(DataFrame.unionByName, self._frames)
+
+@dataclass(frozen=True, slots=True)
+class IndexedRows:
+    """Some rows of an index, in the order of their places.
+
+    Attributes:
+        place: int64[rows], ascending.
+        hash: int64[rows].
+        digest: void[rows] of DIGEST_BYTES bytes.
+        by_hash: int64[rows], the rows in the order of their hashes.
+    """
+
+    place: Int64
+    hash: Int64
+    digest: NDArray[np.void]
+    by_hash: Int64
+
+    @staticmethod
+    def of(rows: pa.Table) -> IndexedRows:
+        """Store the rows of a table with _PLACE, HASH and DIGEST in files, so that they take no memory."""
+        rows = rows.sort_by(_PLACE)
+        stored = pa.concat_arrays([_NO_DIGESTS, *rows[DIGEST].cast(_NO_DIGESTS.type).chunks])
+        digest = np.frombuffer(stored.buffers()[1], np.dtype((np.void, DIGEST_BYTES)), len(stored))
+        hashes = rows[HASH].to_numpy()
+        columns = (rows[_PLACE].to_numpy(), hashes, digest, np.argsort(hashes, kind="stable"))
+        return IndexedRows(*map(_mapped, columns))
+
+    def at(self, places: Int64) -> Int64:
+        """Return the positions of the rows with these places, as many of them as there are, int64[<= places]."""
+        at: Int64 = np.searchsorted(self.place, places)
+        is_inside = at < len(self.place)
+        at, places = at[is_inside], places[is_inside]
+        found: Int64 = at[self.place[at] == places]
+        return found
+
+    def with_hash(self, hashes: Int64) -> Int64:
+        """Return the positions of all rows with one of these hashes. hashes: int64, distinct."""
+        first, end = (np.searchsorted(self.hash, hashes, side, self.by_hash) for side in ("left", "right"))
+        count = end - first
+        found: Int64 = self.by_hash[np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())]
+        return found
+
+    def take(self, at: Int64) -> pa.Table:
+        """Return _PLACE, HASH and DIGEST of the rows at these positions."""
+        buffers = [None, pa.py_buffer(self.digest[at].tobytes())]
+        digest = pa.Array.from_buffers(_NO_DIGESTS.type, len(at), buffers).cast(pa.binary())
+        return pa.table({_PLACE: self.place[at], HASH: self.hash[at], DIGEST: digest})
+
+
+_NO_DIGESTS = pa.array([], pa.binary(DIGEST_BYTES))
+_NO_INDEXED_ROWS = pa.table({_PLACE: _NO_ROWS, HASH: _NO_ROWS, DIGEST: _NO_DIGESTS.cast(pa.binary())})
+
+
+def _mapped(values: NDArray[Any]) -> NDArray[Any]:
+    """Move an array to a file without a name, and map it into memory. The file exists as long as the result."""
+    if not len(values):
+        return values
+    with TemporaryFile() as file:
+        values.tofile(file)
+        return np.memmap(file, values.dtype, "r", shape=values.shape)
+
+
+def parts_of(last: Int64) -> list[tuple[int, int]]:
+    """Divide the rows of files into parts with at most MAX_PART_ROWS rows.
+
+    Args:
+        last: int64[files], ascending, the last place of each file.
+
+    Returns:
+        The first and the last place of each part.
+    """
+    if not len(last):
+        return []
+    end = np.cumsum((last & (1 << POSITION_BITS) - 1) + 1)
+    cut = np.arange(0, end[-1], MAX_PART_ROWS)
+    file = np.searchsorted(end, cut, side="right")
+    begin = last[file] + 1 - (end[file] - cut)
+    return list(zip(begin.tolist(), [*(begin[1:] - 1).tolist(), int(last[-1])], strict=True))
 
 
 def find_copies(index: RowIndex, files: Located, gone: pa.Table) -> Located | None:
@@ -622,7 +700,18 @@ def _columns(frame: DataFrame) -> list[str]:
 
 
 def match(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64 | None:
-    """Choose one of the found rows for each deleted row. If a row was deleted k times, k equal rows are chosen.
+    """Choose one of the found rows for each deleted row, see `first_equal`.
+
+    Returns:
+        int64[deleted], the positions of the chosen rows among the found ones. None if a deleted row has no equal row
+        in its group that is left for it.
+    """
+    chosen = first_equal(deleted_group, deleted, found_group, found)
+    return chosen if len(chosen) == len(deleted) else None
+
+
+def first_equal(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64:
+    """Choose rows that are equal to deleted ones. If a row was deleted k times, k equal rows are chosen.
 
     Args:
         deleted_group: int64[deleted], the group of each deleted row.
@@ -631,8 +720,8 @@ def match(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa
         found: binary[found], the digests of these rows.
 
     Returns:
-        int64[deleted], the ascending positions of the chosen rows among the found ones. Of several equal rows of a
-        group, the first ones are chosen. None if a deleted row has no equal row in its group that is left for it.
+        int64[<= deleted], the ascending positions of the chosen rows among the found ones. Of several equal rows of a
+        group, the first ones are chosen.
     """
     digests = pa.concat_arrays([deleted.cast(pa.binary()), found.cast(pa.binary())]).dictionary_encode()
     rows = np.stack([np.concatenate([deleted_group, found_group]), np.asarray(digests.indices, np.int64)])
@@ -642,5 +731,4 @@ def match(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa
     order = np.argsort(of_found, kind="stable")
     ordered = of_found[order]
     rank = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
-    chosen = np.sort(order[rank < count[ordered]])
-    return chosen if len(chosen) == len(deleted) else None
+    return np.sort(order[rank < count[ordered]])

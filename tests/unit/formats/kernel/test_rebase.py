@@ -1,12 +1,16 @@
 """The choice of rows to delete, compared with a search by hand."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.formats.kernel.rebase import POSITION_BITS, Located, match
+from zlayout.formats.kernel import rebase
+from zlayout.formats.kernel.rebase import POSITION_BITS, IndexedRows, Located, RowIndex, match, parts_of
+from zlayout.rewrite.gate import DIGEST, HASH
+from zlayout.rewrite.rows import FILE, GROUP, POSITION
 
 
 def chosen(deleted: str, found: str) -> list[int] | None:
@@ -61,3 +65,75 @@ def test_rows_have_the_places_and_groups_of_their_files() -> None:
     assert rows.owners(np.array([of_2 + 3, of_5, of_9 + 1, of_5 + 7])).tolist() == [0, 1, 2, 1]
     nothing = np.zeros(0, np.int64)
     assert Located(nothing, nothing, []).places().tolist() == []
+
+
+LARGE = 2**POSITION_BITS  # the first place of file 1
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ([], []),
+        ([0], [(0, 0)]),
+        ([3], [(0, 3)]),
+        ([4], [(0, 3), (4, 4)]),
+        ([9], [(0, 3), (4, 7), (8, 9)]),
+        ([1, LARGE + 1], [(0, LARGE + 1)]),
+        ([2, LARGE + 2, 2 * LARGE + 1], [(0, LARGE), (LARGE + 1, 2 * LARGE + 1)]),
+        ([3, 5 * LARGE + 3], [(0, 5 * LARGE - 1), (5 * LARGE, 5 * LARGE + 3)]),
+    ],
+)
+def test_parts_have_at_most_four_rows_and_all_of_them(
+    last: list[int], expected: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebase, "MAX_PART_ROWS", 4)
+    assert parts_of(np.array(last, np.int64)) == expected
+
+
+def indexed(rows: list[tuple[int, int, bytes]], sizes: list[int], files: int) -> RowIndex:
+    """An index of rows (place, hash, digest) in parts of these sizes. Spark would have read them."""
+    index: RowIndex = object.__new__(RowIndex)
+    places, hashes, texts = ([row[n] for row in rows] for n in range(3))
+    kinds = {rebase._PLACE: pa.int64(), HASH: pa.int64(), DIGEST: pa.binary()}
+    columns = zip(kinds.items(), (places, hashes, texts), strict=True)
+    table = pa.table({name: pa.array(values, kind) for (name, kind), values in columns})
+    ends = np.cumsum([0, *sizes]).tolist()
+    index._parts = [IndexedRows.of(table.slice(first, end - first)) for first, end in pairwise(ends)]
+    index._at = np.arange(files)
+    return index
+
+
+def located(places: set[int], owner: list[int]) -> Located:
+    rows = [np.array(sorted(p % LARGE for p in places if p // LARGE == file), np.int64) for file in range(len(owner))]
+    return Located(np.arange(len(owner)), np.array(owner), rows)
+
+
+def test_the_index_finds_rows_by_place_and_by_value() -> None:
+    """Many rows are equal, hashes of different rows are equal, parts are empty, and rows are not live any more."""
+    random = np.random.default_rng(11)
+    for _ in range(300):
+        files = int(random.integers(1, 4))
+        places = random.permutation([file * LARGE + n for file in range(files) for n in range(random.integers(1, 15))])
+        kinds = random.integers(0, 4, len(places)).tolist()
+        rows = [(p, kind % 2 - 1, b"%016d" % kind) for p, kind in zip(places.tolist(), kinds, strict=True)]
+        first, second = sorted(random.integers(0, len(rows) + 1, 2).tolist())
+        index = indexed(rows, [first, second - first, len(rows) - second], files)
+        owner = random.integers(0, 2, files).tolist()
+        row_at = {p: (owner[p // LARGE], hash_, digest) for p, hash_, digest in rows}
+
+        chosen, dead = ({p for p in row_at if random.random() < share} for share in (0.3, 0.2))
+        gone = index.digests_of(located(chosen, owner))
+        names = (GROUP, FILE, HASH, DIGEST)
+        assert Counter(zip(*(gone[name].to_pylist() for name in names), strict=True)) == Counter(
+            (row_at[p][0], p // LARGE, *row_at[p][1:]) for p in chosen
+        )
+
+        found = index.equal(located(dead, owner), gone)
+        place = [f * LARGE + n for f, n in zip(found[FILE].to_pylist(), found[POSITION].to_pylist(), strict=True)]
+        assert place == sorted({*place} - dead)
+        assert found[DIGEST].to_pylist() == [row_at[p][2] for p in place]
+        assert found[GROUP].to_pylist() == [row_at[p][0] for p in place]
+        wanted = Counter(row_at[p] for p in chosen)
+        seen, live = Counter(row_at[p] for p in place), Counter(row for p, row in row_at.items() if p not in dead)
+        assert all(min(count, live[row]) <= seen[row] <= 3 * count for row, count in wanted.items())
+        assert {*seen} <= {*wanted}
