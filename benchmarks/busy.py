@@ -168,7 +168,7 @@ class Ledger:
         wrong = (ids[order] != expected) | (v[order] != self.v[expected])
         for name, (by, modulus) in FACTORS.items():
             wrong |= rows[name].to_numpy()[order] != expected * by % modulus
-        notes = rows["note"].take(pa.array(order)).to_pylist()
+        notes = rows["note"].cast(pa.string()).take(pa.array(order)).to_pylist()
         wrong |= [note != sha224(str(each).encode()).hexdigest() for note, each in zip(notes, expected, strict=True)]
         return int(wrong.sum())
 
