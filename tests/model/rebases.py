@@ -39,6 +39,9 @@ class RowIndex:
         self.rows: dict[tuple[int, int], Row] = {}
         self.files: set[int] = set()
 
+    def close(self) -> None:
+        pass
+
     def read(self, files: Any, at: Int64) -> Int64:
         """A reader that miscounts gives each row of a file the position of the one before it."""
         missing = np.array(sorted({*at.tolist()} - self.files), np.int64)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from tempfile import TemporaryFile
@@ -55,6 +55,7 @@ from zlayout.rewrite.rows import (
     POSITION_BITS,
 )
 from zlayout.spark.arrow import from_arrow, to_arrow
+from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PREFIX, Int64
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ MAX_ROWS = 1_000_000
 # The share of the rows of a group's new files that may be deleted after other writers have removed or replaced files of
 # the group. If more are deleted, the group is better written again.
 MAX_SHARE = 0.25
-# The rows of an index that are read and sorted at a time. The Python process needs about 150 bytes for each.
+# The rows of an index that are read and sorted at a time. The Python process needs up to 210 bytes for each.
 MAX_PART_ROWS = 4_000_000
 _PLACE = f"{PREFIX}place"
 _NO_ROWS = np.zeros(0, np.int64)
@@ -416,7 +417,8 @@ class Rebase(ABC):
         reader = self._kept.enter_context(self._reader())
         if has_variant(reader.pinned(deleted.before).schema):
             return None
-        return reader, RowIndex(reader, reader.pinned), RowIndex(reader, reader.written)
+        old_rows, new_rows = (RowIndex(reader, rows_of) for rows_of in (reader.pinned, reader.written))
+        return reader, self._kept.enter_context(closing(old_rows)), self._kept.enter_context(closing(new_rows))
 
     def _current(self, each: Rewritten) -> Rewritten:
         deleted = np.array([len(self._deleted.get(at, ())) for at in each.added.at.tolist()], np.int64)
@@ -476,15 +478,21 @@ class RowIndex:
         known = F.broadcast(from_arrow(self._session, first))
         rows = digests(frame, _columns(frame), FILE, POSITION).join(known, FILE)
         rows = rows.select((place + F.col(POSITION)).alias(_PLACE), HASH, DIGEST).persist()
+        tasks = str(self._session.sparkContext.defaultParallelism)
         try:
-            last = to_arrow(rows.groupBy(F.shiftright(place, POSITION_BITS)).agg(F.max(place).alias(_PLACE)))
+            with session_conf(self._session, {"spark.sql.shuffle.partitions": tasks}):
+                last = to_arrow(rows.groupBy(F.shiftright(place, POSITION_BITS)).agg(F.max(place).alias(_PLACE)))
             bounds = parts_of(np.sort(last[_PLACE].to_numpy()))
             parts = [IndexedRows.of(to_arrow(rows.where(place.between(*each)))) for each in bounds]
         finally:
-            rows.unpersist()
-        self._parts += parts
-        self._at = np.concatenate([self._at, missing])
+            with suppress(Exception):  # as in `Rebase._release`
+                rows.unpersist()
+        self._parts, self._at = self._parts + parts, np.concatenate([self._at, missing])
         return missing
+
+    def close(self) -> None:
+        """Release the rows. A later garbage collection would do it, too."""
+        self._parts = []
 
     def digests_of(self, rows: Located) -> pa.Table:
         """Return GROUP, FILE, HASH and DIGEST of rows, as many of them as the index has."""
@@ -504,23 +512,21 @@ class RowIndex:
             gone: The deleted rows, from `digests_of`.
 
         Returns:
-            GROUP, DIGEST, FILE and POSITION in the order of FILE and POSITION. A row may have millions of equal ones:
-            of each row and part of the index, there are at most as many as were deleted.
+            GROUP, DIGEST, FILE and POSITION in the order of FILE and POSITION, of each row at most as many as were
+            deleted: a row may have millions of equal ones.
         """
         group = np.full(self._at.max(initial=-1) + 1, -1)
         group[files.at] = files.owner
         dead, hashes = files.places(), np.unique(gone[HASH].to_numpy())
         groups, deleted = gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks()
-        tables = [_NO_INDEXED_ROWS]
+        found = _NO_INDEXED_ROWS
         for part in self._parts:
-            at = part.with_hash(hashes)
-            place = part.place[at]
-            at = np.sort(at[(group[place >> POSITION_BITS] >= 0) & ~np.isin(place, dead)])
-            found = part.take(at)
+            at = np.setdiff1d(part.with_hash(hashes), part.at(dead), assume_unique=True)
+            at = at[group[part.place[at] >> POSITION_BITS] >= 0]
+            found = pa.concat_tables([found, part.take(at)]).sort_by(_PLACE)
             owner = group[found[_PLACE].to_numpy() >> POSITION_BITS]
             kept = first_equal(groups, deleted, owner, found[DIGEST].combine_chunks())
-            tables.append(found.take(pa.array(kept)))
-        found = pa.concat_tables(tables).sort_by(_PLACE)
+            found = found.take(pa.array(kept))
         place = found[_PLACE].to_numpy()
         located = {FILE: place >> POSITION_BITS, POSITION: place & (1 << POSITION_BITS) - 1}
         return pa.table({GROUP: group[located[FILE]], DIGEST: found[DIGEST], **located})
@@ -544,13 +550,13 @@ class IndexedRows:
 
     @staticmethod
     def of(rows: pa.Table) -> IndexedRows:
-        """Store the rows of a table with _PLACE, HASH and DIGEST in files, so that they take no memory."""
+        """Store the rows of a table with _PLACE, HASH and DIGEST in one file, so that they take no memory."""
         rows = rows.sort_by(_PLACE)
         stored = pa.concat_arrays([_NO_DIGESTS, *rows[DIGEST].cast(_NO_DIGESTS.type).chunks])
         digest = np.frombuffer(stored.buffers()[1], np.dtype((np.void, DIGEST_BYTES)), len(stored))
         hashes = rows[HASH].to_numpy()
         columns = (rows[_PLACE].to_numpy(), hashes, digest, np.argsort(hashes, kind="stable"))
-        return IndexedRows(*map(_mapped, columns))
+        return IndexedRows(*_mapped(columns))
 
     def at(self, places: Int64) -> Int64:
         """Return the positions of the rows with these places, as many of them as there are, int64[<= places]."""
@@ -578,13 +584,18 @@ _NO_DIGESTS = pa.array([], pa.binary(DIGEST_BYTES))
 _NO_INDEXED_ROWS = pa.table({_PLACE: _NO_ROWS, HASH: _NO_ROWS, DIGEST: _NO_DIGESTS.cast(pa.binary())})
 
 
-def _mapped(values: NDArray[Any]) -> NDArray[Any]:
-    """Move an array to a file without a name, and map it into memory. The file exists as long as the result."""
-    if not len(values):
-        return values
+def _mapped(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Move arrays of equal length to a file without a name, and map it into memory. It exists as long as the result."""
+    size = sum(column.nbytes for column in columns)
+    if not size:
+        return list(columns)
     with TemporaryFile() as file:
-        values.tofile(file)
-        return np.memmap(file, values.dtype, "r", shape=values.shape)
+        for column in columns:
+            file.write(column.tobytes())
+        file.flush()
+        stored = np.memmap(file, np.uint8, "r", shape=(size,))
+    ends = np.cumsum([column.nbytes for column in columns])
+    return [part.view(column.dtype) for part, column in zip(np.split(stored, ends[:-1]), columns, strict=True)]
 
 
 def parts_of(last: Int64) -> list[tuple[int, int]]:
@@ -724,8 +735,8 @@ def first_equal(deleted_group: Int64, deleted: pa.Array, found_group: Int64, fou
         group, the first ones are chosen.
     """
     digests = pa.concat_arrays([deleted.cast(pa.binary()), found.cast(pa.binary())]).dictionary_encode()
-    rows = np.stack([np.concatenate([deleted_group, found_group]), np.asarray(digests.indices, np.int64)])
-    key = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
+    rows = np.concatenate([deleted_group, found_group]) * len(digests.dictionary) + np.asarray(digests.indices)
+    key = np.unique(rows, return_inverse=True)[1]
     wanted, of_found = key[: len(deleted)], key[len(deleted) :]
     count = np.bincount(wanted, minlength=int(key.max(initial=-1)) + 1)
     order = np.argsort(of_found, kind="stable")
