@@ -515,14 +515,13 @@ class RowIndex:
             GROUP, DIGEST, FILE and POSITION in the order of FILE and POSITION, of each row at most as many as were
             deleted: a row may have millions of equal ones.
         """
-        group = np.full(self._at.max(initial=-1) + 1, -1)
+        group = np.full(self._at.max(initial=-1) + 1, -1)  # -1 is no group of a deleted row
         group[files.at] = files.owner
         dead, hashes = files.places(), np.unique(gone[HASH].to_numpy())
         groups, deleted = gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks()
         found = _NO_INDEXED_ROWS
         for part in self._parts:
             at = np.setdiff1d(part.with_hash(hashes), part.at(dead), assume_unique=True)
-            at = at[group[part.place[at] >> POSITION_BITS] >= 0]
             found = pa.concat_tables([found, part.take(at)]).sort_by(_PLACE)
             owner = group[found[_PLACE].to_numpy() >> POSITION_BITS]
             kept = first_equal(groups, deleted, owner, found[DIGEST].combine_chunks())
