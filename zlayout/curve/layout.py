@@ -170,30 +170,34 @@ class LeafOrder:
 
 
 def leaf_order(sample: Mapping[str, pa.Array | pa.ChunkedArray], layout: Layout) -> LeafOrder | None:
-    """Choose the column that orders the rows inside a leaf, for all groups of a rewrite.
+    """Choose the column that orders the rows inside a leaf, for all groups of a rewrite by engine zlayout.
 
-    It is the column with the highest weight among those with few values. Equal values in consecutive rows take almost
-    no bytes in a file.
+    It is the column with the most values among those with few values. Equal values in consecutive rows take almost no
+    bytes in a file, and the more values a column has, the more bytes its rows take in another order. Of columns with
+    equally many values, it is the one with the highest weight, and of these the first one.
 
     Args:
         sample: by column, one array of length n for each z-order column of the layout.
         layout: the layout.
 
     Returns:
-        The order, None if the rows keep their present order: no column has few values, or the layout does not order the
-        rows inside a file.
+        The order, None if the rows keep their present order: no column has few values and more than one, or the layout
+        does not order the rows inside a file, or another engine writes them.
 
     Raises:
         TableError: ZL109 for a column type without an order.
     """
-    if not (layout.sort_within and layout.orders):
+    if not (layout.sort_within and layout.orders and layout.engine == "zlayout"):
         return None
-    weights = layout.weights
-    for name in sorted(weights, key=lambda column: -weights[column]):
-        order = LeafOrder(name, rank(sample[name]).distinct)
-        if order.count <= MAX_LEAF_VALUES and len(sample[name]) >= MIN_ROWS_PER_VALUE * len(order.values):
-            return order
-    return None
+    chosen, most = None, 1
+    for name in sorted(layout.weights, key=lambda column: -layout.weights[column]):
+        keys = sample[name]
+        order, known = LeafOrder(name, rank(keys).distinct), len(keys) - keys.null_count
+        values = len(order.values) + (keys.null_count > 0)
+        is_few = order.count <= MAX_LEAF_VALUES and known >= MIN_ROWS_PER_VALUE * len(order.values)
+        if is_few and values > most:
+            chosen, most = order, values
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

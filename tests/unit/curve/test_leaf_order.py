@@ -13,7 +13,8 @@ from zlayout.spec.model import ZorderColumn
 
 ROWS = 20_000
 FEW, OTHERS, MANY = np.arange(ROWS) % 7, np.arange(ROWS) % 3000, np.arange(ROWS)
-SAMPLE = {name: pa.array(values) for name, values in (("few", FEW), ("others", OTHERS), ("many", MANY))}
+COLUMNS = {"few": FEW, "seven": ROWS - FEW, "others": OTHERS, "many": MANY}
+SAMPLE = {name: pa.array(values) for name, values in COLUMNS.items()}
 
 
 def chosen(*columns: str | ZorderColumn, **settings: object) -> str | None:
@@ -22,15 +23,26 @@ def chosen(*columns: str | ZorderColumn, **settings: object) -> str | None:
     return order and order.column
 
 
-def test_the_column_with_the_highest_weight_of_those_with_few_values() -> None:
-    assert chosen("few", ZorderColumn("others", 2.0)) == "others"
-    assert chosen(ZorderColumn("many", 3.0), ZorderColumn("few", 2.0), "others") == "few"
-    assert chosen("others", "few") == "others", "the first of equal weights"
-    assert chosen("few", ZorderColumn("others", 2.0), curve="hilbert") == "few", "hilbert has no weights"
+def test_the_column_with_the_most_values_of_those_with_few_values() -> None:
+    assert chosen(ZorderColumn("few", 2.0), "others") == "others"
+    assert chosen(ZorderColumn("many", 3.0), "few") == "few"
+    assert chosen("seven", "few") == "seven", "the first of equal weights"
+    assert chosen("seven", ZorderColumn("few", 2.0)) == "few", "the highest weight"
+    assert chosen("seven", ZorderColumn("few", 2.0), curve="hilbert") == "seven", "hilbert has no weights"
+
+
+@pytest.mark.parametrize(
+    ("values", "is_chosen"),
+    [([5, 5], False), ([None, None], False), ([], False), ([5, 5, None], True), ([1, 2, 2, 1], True)],
+)
+def test_a_column_with_one_value_orders_nothing(values: list[int | None], is_chosen: bool) -> None:
+    sample = {"a": pa.array(values, pa.int64())}
+    assert (leaf_order(sample, make_layout("a")) is not None) == is_chosen
 
 
 def test_rows_keep_their_order() -> None:
     assert chosen("many") is None
+    assert chosen("few", engine="native") is None
     assert chosen("few", sort_within=False) is None
     assert leaf_order({}, make_layout()) is None
 
@@ -45,7 +57,7 @@ def test_the_limit_of_values(values: int, is_few: bool) -> None:
 
 @pytest.mark.parametrize(("rows", "is_few"), [(1000, True), (999, False)])
 def test_a_small_sample_must_have_values_twice(rows: int, is_few: bool) -> None:
-    order = leaf_order({"a": pa.array(np.arange(rows) % 500)}, make_layout("a"))
+    order = leaf_order({"a": pa.array([*(np.arange(rows) % 500).tolist(), *[None] * rows])}, make_layout("a"))
     assert (order is not None) == is_few
 
 
@@ -57,7 +69,7 @@ def test_a_small_sample_must_have_values_twice(rows: int, is_few: bool) -> None:
         (["b", "\U0001f600", "\uffff"], ["a", "b", "\uffff", "\U0001f600", None], [0, 1, 2, 3, 0]),
         ([Decimal("1.50"), Decimal("-2.00")], [Decimal("1.49"), Decimal("1.50"), None], [1, 2, 0]),
         ([date(2024, 1, 2), date(1960, 1, 1)], [date(2024, 1, 1), date(2024, 1, 2)], [1, 2]),
-        ([None, None], [None, None], [0, 0]),
+        ([None, True], [None, False, True], [0, 0, 1]),
     ],
 )
 def test_value_ids(sampled: list[object], keys: list[object], ids: list[int]) -> None:
