@@ -245,18 +245,22 @@ def with_value_id(frame: DataFrame, order: LeafOrder | None, constants: Constant
     """Add VALUE_ID (int), as `LeafOrder.value_ids` computes it. It is 0 without an order."""
     if order is None:
         return frame.withColumn(VALUE_ID, F.lit(0))
-    key = constants.ordered_key(key_column(order.column), key_type(frame, order.column))
     found = f"{PREFIX}found"
-    frame = frame.withColumn(found, constants.not_null(F.coalesce(constants.search("leaf_values", key), F.lit(-1))))
+    frame = frame.withColumn(found, _search(frame, order.column, "leaf_values", constants))
     return frame.withColumn(VALUE_ID, _range_id(F.col(found)))
 
 
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:
-    keys = [constants.ordered_key(key_column(name), key_type(frame, name)) for name in columns]
-    results = [F.coalesce(constants.search(f"boundaries{c}", key), F.lit(-1)) for c, key in enumerate(keys)]
-    frame = frame.withColumns({f"{PREFIX}found{c}": constants.not_null(found) for c, found in enumerate(results)})
+    results = [_search(frame, name, f"boundaries{c}", constants) for c, name in enumerate(columns)]
+    frame = frame.withColumns({f"{PREFIX}found{c}": found for c, found in enumerate(results)})
     range_ids = [_range_id(F.col(f"{PREFIX}found{c}")) for c in range(len(columns))]
     return frame.withColumns({f"{PREFIX}range_id{c}": range_id for c, range_id in enumerate(range_ids)})
+
+
+def _search(frame: DataFrame, column: str, array: str, constants: Constants) -> Column:
+    """Return the result of `Constants.search` for a key column. It is -1 for null, which is below all values."""
+    key = constants.ordered_key(key_column(column), key_type(frame, column))
+    return constants.not_null(F.coalesce(constants.search(array, key), F.lit(-1)))
 
 
 def _range_id(result: Column) -> Column:
