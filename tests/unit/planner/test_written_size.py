@@ -62,11 +62,12 @@ def rewrite(targets: list[int], partition: list[int] | None = None, fields: tupl
 
 
 def measured(layout: Layout, files: int, codec: str, table: pa.Table = TABLE) -> float:
-    """The size of all rows in these files, whose rows are in the order of days, divided by that in arrival order."""
+    """The size of all rows in these files, each in the order of a column, divided by that in arrival order."""
     keys = {name: TABLE[name].combine_chunks() for name in layout.weights}
     built = build_map(keys, layout, files)
     file, step = built.locate(keys), ROWS // FILES
-    new = [table.take(pa.array(np.flatnonzero(file == n))).sort_by("day") for n in range(built.files)]
+    order = "item" if "item" in layout.weights else "day"  # 1000 items, and 730 days
+    new = [table.take(pa.array(np.flatnonzero(file == n))).sort_by(order) for n in range(built.files)]
     now = [table.slice(n * step, step) for n in range(FILES)]
     after, before = (
         sum(float(size.sum()) for part in parts for size in column_sizes(written(part, codec), [0]).values())
@@ -84,7 +85,8 @@ def test_the_ratio_is_that_of_files_that_are_written(columns: tuple[str, ...], f
     assert size_ratios(rewrite([files]), stored(codec, repeated))(layout) == pytest.approx(expected, abs=0.01)
     # a chunk of consecutive rows has ids of a small range, which compress better than those of a new file
     whole = measured(layout, files, codec)
-    assert size_ratios(rewrite([files]), stored(codec))(layout) == pytest.approx(whole, abs=0.08)
+    error = {"none": 0.015, "snappy": 0.04, "zstd": 0.015 if files == 12 else 0.08}[codec]
+    assert size_ratios(rewrite([files]), stored(codec))(layout) == pytest.approx(whole, abs=error)
 
 
 def test_rows_of_a_file_are_in_the_order_of_a_column_with_few_values() -> None:
