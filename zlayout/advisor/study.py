@@ -340,7 +340,7 @@ class Question:
         cuts: Whether to search for the cuts of curve `workload` too.
         partitions: The partition fields to try; the table has no partitions then.
         stored: Rows of the table, by which the size of the files of a layout is estimated; None if there are none. The
-            search compares layouts without these estimates, and chooses among its finalists with them.
+            search compares layouts without these estimates, and chooses among its finalists and cuts with them.
     """
 
     layouts: tuple[Layout, ...]
@@ -455,7 +455,9 @@ def _search(
     notes: tuple[str, ...] = ()
     if choices and question.cuts:
         more = _with_fewer_rows(draws[0].rewrite, CUT_ROWS)
-        checked = search_cuts(choices[0].layout, queries, more, partial(measure, draws), limit)
+        checked = search_cuts(
+            choices[0].layout, queries, more, lambda layout, own: in_new_size(measure(draws, layout, own)), limit
+        )
         if checked is not None and checked.is_better:
             notes = (note_on_cuts(checked),)
             choices.append(measure(draws, checked.layout, queries))

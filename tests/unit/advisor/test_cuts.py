@@ -13,6 +13,7 @@ import pytest
 from support.builders import make_layout
 from unit.advisor.tables import drawn_of, sample_of, table_state
 
+from zlayout.advisor import study as studied
 from zlayout.advisor.compare import zorder_block
 from zlayout.advisor.costs import measure
 from zlayout.advisor.cuts import (
@@ -141,6 +142,17 @@ def test_the_study_recommends_cuts_and_says_how_they_were_checked() -> None:
     assert note.endswith("of the bytes that they read without the cuts.")
     without = study(state, tuple(MONTHS), rewrite, replace(question, cuts=False))
     assert found.best.costs.mean_bytes < 0.9 * without.best.costs.mean_bytes
+
+
+def test_cuts_that_make_files_larger_than_they_save_are_not_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
+    grows = {"workload": 1.5}
+    monkeypatch.setattr(studied, "size_ratios", lambda *_: lambda layout: grows.get(layout.curve, 1.0))
+    shuffled = np.random.default_rng(1).integers(0, FILES, ROWS)
+    state: TableState = table_state(DATA, shuffled)
+    rewrite = whole_rewrite(make_layout(), state, state.columns, sample_of(DATA, shuffled), FILES)
+    found = study(state, tuple(MONTHS), rewrite, Question((), None, make_layout(), search=True, cuts=True))
+    assert found.best is not None
+    assert (found.best.layout.cuts, found.notes) == ((), ())
 
 
 def test_the_note_counts_in_the_singular() -> None:
