@@ -20,14 +20,18 @@ SUITES: Mapping[str, tuple[str, ...]] = {
             f"{_SPARK}rewrite_place.py::test_every_orderable_type_is_placed_as_numpy_does[{kind}-kd]"
             for kind in ("double", "decimal(38,4)", "date", "timestamp_ntz", "string", "binary")
         ),
+        f"{_SPARK}leaf_order.py::test_rows_are_ordered_by_leaf_value_and_source",
+        f"{_SPARK}leaf_order.py::test_the_sort_key",
+        f"{_SPARK}leaf_order.py::test_the_value_is_searched_once_in_code_that_hotspot_compiles",
         f"{_SPARK}rewrite_gate.py::test_hash_is_the_sum_of_the_rows_hashes_modulo_2_to_the_64",
         f"{_SPARK}rewrite_gate.py::test_a_lost_row_and_a_changed_row_are_refused",
         f"{_SPARK}rewrite_gate.py::test_two_rows_that_change_groups_are_refused",
     ),
     "conflicts": (
-        f"{_SPARK}delta_conflicts.py::test_a_concurrent_delete_drops_just_the_group_it_touched",
-        f"{_SPARK}iceberg_conflicts.py::test_a_concurrent_change_of_rows_is_a_conflict_and_an_append_is_kept[3]",
+        f"{_SPARK}delta_conflicts.py::test_a_concurrent_delete_without_vectors_drops_just_the_group_it_touched",
+        f"{_SPARK}iceberg_conflicts.py::test_a_concurrent_rewrite_of_files_is_a_conflict_and_an_append_is_kept[3]",
     ),
+    "rebases": (f"{_SPARK}delta_rebase.py", f"{_SPARK}iceberg_rebase.py"),
     "commits and row ids": (
         f"{_SPARK}delta_commit.py::test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all",
         f"{_SPARK}iceberg_commit.py::test_rewrite_applies_deletes_and_keeps_lineage",

@@ -1,5 +1,7 @@
 """The versions that zlayout calls tested are those that `make matrix` ran, and its page shows what was found."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,13 @@ def test_the_page_shows_the_stored_results() -> None:
     for result in stored().values():
         assert result.answers.keys() <= CAPABILITIES.keys()
         assert result.suites.keys() <= SUITES.keys()
+
+
+def test_every_test_of_the_matrix_exists() -> None:
+    tests = [test for tests in SUITES.values() for test in tests]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", *tests]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 @pytest.mark.parametrize("version", ["2.12.18", "2.13.16"])
