@@ -55,6 +55,7 @@ LAYOUT = "version: 1\ntable: {table}\nzorder: {{columns: [{columns}]}}\nfiles: {
 KEYS = ("a, b", "c, d")
 ROW_BYTES = 90
 CHANGED = 20  # rows of a statement
+HASHED = 1_000_000  # rows of a version of which the column `note` is compared too
 KINDS = ("delete", "update", "merge", "append")
 LOST_RACE = (
     "DELTA_CONCURRENT",
@@ -168,8 +169,11 @@ class Ledger:
         wrong = (ids[order] != expected) | (v[order] != self.v[expected])
         for name, (by, modulus) in FACTORS.items():
             wrong |= rows[name].to_numpy()[order] != expected * by % modulus
-        notes = rows["note"].cast(pa.string()).take(pa.array(order)).to_pylist()
-        wrong |= [note != sha224(str(each).encode()).hexdigest() for note, each in zip(notes, expected, strict=True)]
+        hashed = np.linspace(0, len(order) - 1, min(len(order), HASHED)).astype(np.int64)  # to hash all takes minutes
+        notes = rows["note"].take(pa.array(order[hashed])).cast(pa.string()).to_pylist()
+        wrong[hashed] |= [
+            note != sha224(str(each).encode()).hexdigest() for note, each in zip(notes, expected[hashed], strict=True)
+        ]
         return int(wrong.sum())
 
 
