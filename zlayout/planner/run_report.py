@@ -169,6 +169,8 @@ class TableResult:
     """The number of rows that other writers deleted while they were rewritten, and that commits of the run deleted."""
     rebased_commits: Count = 0
     """The number of commits that deleted such rows."""
+    rebased_share: float = 0.0
+    """The share of the rows in the files of these commits, which readers skip until the next rewrite."""
 
     @property
     def succeeded(self) -> bool:

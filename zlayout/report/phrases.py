@@ -244,6 +244,7 @@ def result_text(result: TableResult) -> str:
         made += f", {result.files_removed:,} -> {result.files_added:,} files, {old}{size(result.bytes_added)} written"
     if result.rebased_rows:
         made += f", {plural(result.rebased_rows, 'row')} rebased in {plural(result.rebased_commits, 'commit')}"
+        made += f" (readers skip {share(result.rebased_share)} of the new rows)"
     if result.deferred_groups:
         made += f", {plural(result.deferred_groups, 'group')} ({size(result.deferred_bytes)}) left for a later run"
     return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"

@@ -153,6 +153,8 @@ def _drawn(before: Picture | None, applied: Applied) -> TableResult:
 def result_of(applied: Applied) -> TableResult:
     """Make the result of one table, with its metrics after the run."""
     rewrites = [c for c in applied.commits if c.kind == "rewrite"]
+    rebased = [c for c in rewrites if c.rebased]
+    rebased_rows = sum(c.rebased for c in rebased)
     after = applied.after
     predicted = applied.predictions() if after else {}
     return TableResult(
@@ -180,8 +182,9 @@ def result_of(applied: Applied) -> TableResult:
         rollback=_rollback(applied) if rewrites and not applied.branch else "",
         deferred_groups=len(applied.deferred),
         deferred_bytes=sum(group.bytes for group in applied.deferred),
-        rebased_rows=sum(c.rebased for c in rewrites),
-        rebased_commits=sum(c.rebased > 0 for c in rewrites),
+        rebased_rows=rebased_rows,
+        rebased_commits=len(rebased),
+        rebased_share=rebased_rows / (rebased_rows + sum(c.rows for c in rebased)) if rebased else 0.0,
     )
 
 

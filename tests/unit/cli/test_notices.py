@@ -33,15 +33,15 @@ def test_a_commit_and_its_result_state_the_rebased_rows() -> None:
     plan = TablePlan("lake.db.t", "delta", Location("t.yaml"), Status.UNCHANGED)
     applied = new_run(PlannedTable(make_spec(make_layout("a")), None, plan))
     applied.commits = [
-        Commit("rewrite", 7, ("g0",), 2, 1, rebased=3),
-        Commit("rewrite", 8),
-        Commit("rewrite", 9, rebased=1),
+        Commit("rewrite", 7, ("g0",), 2, 1, rows=60, rebased=3),
+        Commit("rewrite", 8, rows=1000),
+        Commit("rewrite", 9, rows=136, rebased=1),
     ]
     assert describe(applied.commits[0]) == "commit 7: 2 -> 1 files, 0 B, 3 rows rebased"
     assert describe(applied.commits[1]) == "commit 8: 0 -> 0 files, 0 B"
     result = result_of(applied)
     assert (result.rebased_rows, result.rebased_commits) == (4, 2)
-    assert ", 4 rows rebased in 2 commits; run " in result_text(result)
+    assert ", 4 rows rebased in 2 commits (readers skip 2.0% of the new rows); run " in result_text(result)
 
 
 def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
