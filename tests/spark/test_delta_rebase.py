@@ -145,10 +145,11 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     """
     values = ", ".join(VALUES)
     ids = "select id % 420 id from range(0, 2100, 1, 3)"
-    table.sql(
-        f"create table {table} using delta tblproperties ('delta.enableDeletionVectors' = 'true') as "
-        f"select {values} from ({ids})"
-    )
+    with session_conf(table.spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}):  # for Spark 3.5
+        table.sql(
+            f"create table {table} using delta tblproperties ('delta.enableDeletionVectors' = 'true') as "
+            f"select {values} from ({ids})"
+        )
     work = table.work(layout=make_layout("k", "dt", target_size=20_000))
     random = np.random.default_rng(3)
 
