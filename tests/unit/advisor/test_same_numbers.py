@@ -102,10 +102,18 @@ def both(monkeypatch: pytest.MonkeyPatch, files: int, max_bytes: int = 2**24) ->
     return plan.tables[0], found
 
 
-@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
-    ("files", "max_bytes", "keys"),
-    [(24, 2**24, ()), (24, 2**24, ("region",)), (5, 2**24, ()), (24, 90_000, ())],
+    ("format", "files", "max_bytes", "keys"),
+    [
+        ("iceberg", 24, 2**24, ("region",)),
+        ("delta", 24, 90_000, ()),
+        ("delta", 5, 2**24, ()),
+        pytest.param("delta", 24, 2**24, ("region",), marks=pytest.mark.long),
+        pytest.param("iceberg", 24, 90_000, (), marks=pytest.mark.long),
+        pytest.param("iceberg", 5, 2**24, (), marks=pytest.mark.long),
+        pytest.param("delta", 24, 2**24, (), marks=pytest.mark.long),
+        pytest.param("iceberg", 24, 2**24, (), marks=pytest.mark.long),
+    ],
 )
 def test_advise_and_plan_predict_the_same(
     format: str, files: int, max_bytes: int, keys: tuple[str, ...], project: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def test_the_message_names_the_service_and_the_cause(
     assert "damaged" not in message
 
 
+@pytest.mark.long  # delta-rs repeats the request for 20 s
 def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogConfig], str], plain_http: int) -> None:
     message = read(delta(f"https://127.0.0.1:{plain_http}"))
     assert "the TLS connection failed" in message
