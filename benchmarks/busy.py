@@ -170,7 +170,7 @@ class Ledger:
         for name, (by, modulus) in FACTORS.items():
             wrong |= rows[name].to_numpy()[order] != expected * by % modulus
         hashed = np.linspace(0, len(order) - 1, min(len(order), HASHED)).astype(np.int64)  # to hash all takes minutes
-        notes = rows["note"].take(pa.array(order[hashed])).cast(pa.string()).to_pylist()
+        notes = rows["note"].cast(pa.string()).take(pa.array(order[hashed])).to_pylist()
         wrong[hashed] |= [
             note != sha224(str(each).encode()).hexdigest() for note, each in zip(notes, expected[hashed], strict=True)
         ]
