@@ -7,6 +7,7 @@ from support.fake_rest import Canary, Responses, canary, fake_rest
 
 from zlayout.errors import EngineError, Location
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.spark import jvm
 from zlayout.spark.jvm import add_own_classes
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.client_options import spark_catalog_conf
@@ -51,3 +52,10 @@ def test_a_server_chooses_no_address_for_the_token(
     assert foreign.requests == []
     assert (f"the server of the catalog sets {key}" in str(caught.value)) is not accepted
     assert ("GET /v1/namespaces/db/tables/none" in responses.requests) is accepted
+
+
+def test_without_icebergs_jar_other_catalogs_work(runtime: SparkRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm, "_REST_CATALOG", "org.apache.iceberg.rest.NoSuchCatalog")
+    catalog = CatalogConfig("without_jar", "iceberg", "rest", {"uri": "http://localhost:1"}, Location("zlayout.yaml"))
+    add_own_classes(runtime.session, [catalog])
+    assert runtime.session.conf.get("spark.sql.catalog.without_jar.catalog-impl", None) is None

@@ -312,6 +312,7 @@ def _is_spark_4(jvm: Any) -> bool:
 _SIGNATURE = re.compile(r"\.([\w$]+)\(([^)]*)\)")
 
 CLOSED_REST = "io.zlayout.iceberg.ClosedRestCatalog"
+_REST_CATALOG = "org.apache.iceberg.rest.RESTCatalog"
 # Hadoop's S3A can send conditional PUTs since version 3.4.2, which is in Spark 4.1.
 _CONDITIONS = "org.apache.hadoop.fs.Options$CreateFileOptionKeys"
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"  # writes the commits of Delta tables on S3
@@ -446,8 +447,10 @@ def close_rest_catalogs(session: SparkSession, names: Iterable[str]) -> None:
     """Let REST catalogs accept no other address from their servers, as `iceberg.read.rest` does for pyiceberg.
 
     Iceberg itself would obey the server before zlayout sees its properties, and send tokens to the address that it
-    names. Clones of the session have the same configuration.
+    names. Clones of the session have the same configuration. Without Iceberg's jar, such a catalog has no class at all.
     """
+    if not has_class(jvm_of(session), _REST_CATALOG):
+        return
     add_class(session, CLOSED_REST, _source("ClosedRestCatalog.java"))
     for name in names:
         prefix = f"spark.sql.catalog.{name}"
