@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract import OPTIONS, Contract, make_rows
@@ -26,7 +27,7 @@ from zlayout.session.results import Applied, new_run
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import Calls
-from zlayout.spark.session import SparkRuntime, refuse_connect
+from zlayout.spark.session import SparkRuntime, refuse_connect, runtime_for
 from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField
 
@@ -237,7 +238,7 @@ def test_a_classic_session_is_not_refused_as_spark_connect() -> None:
     refuse_connect({"spark.api.mode": "classic"}, {"SPARK_HOME": "/x"})
 
 
-def test_a_session_of_spark_connect_is_refused() -> None:
-    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+def test_a_session_of_spark_connect_is_refused_for_work_that_needs_a_jvm(project: Project) -> None:
+    session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(Refused, match=r"ZL204 .*\(the session is a Spark Connect session\)"):
-        fallback_reason(session, INTERNALS["iceberg"])
+        runtime_for(project, session, ())

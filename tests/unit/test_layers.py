@@ -90,6 +90,13 @@ def test_only_the_command_line_imports_the_shell(package: str) -> None:
     assert {(m, name) for m in modules for name in third_party(m) if name in SHELL} == set()
 
 
+def test_no_engine_asks_for_the_kind_of_a_session() -> None:
+    """Others ask a runtime for what it has (`has_jvm`)."""
+    named = {module for module, path in sources().items() for name in _imports(path, late=True) if "is_connect" in name}
+    assert named
+    assert {module for module in named if not module.startswith("spark.")} == set()
+
+
 def test_nothing_private_of_other_packages_is_imported() -> None:
     imported = {(module, name) for module, path in sources().items() for name in _imports(path, late=True)}
     assert {(module, name) for module, name in imported if "._" in name and not name.startswith("zlayout.")} == set()

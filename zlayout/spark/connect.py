@@ -1,8 +1,8 @@
 """Sessions of Spark Connect: how they are opened, their configuration, and how they report errors.
 
 A client of Spark Connect has SQL and DataFrames, and no JVM. `ConnectRuntime` (`zlayout.spark.session`) is the runtime
-of such a session. What differs from a classic session is here and there alone: other packages ask the runtime for what
-it has, never for the kind of its session.
+of such a session. What differs from a classic session is in `zlayout.spark` alone: other packages ask the runtime for
+what it has, never for the kind of its session.
 """
 
 from __future__ import annotations

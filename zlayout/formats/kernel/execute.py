@@ -11,9 +11,8 @@ from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, Planned
 from zlayout.formats.kernel.outcome import Failures, java_errors
 from zlayout.formats.undo import Undo, needs_jvm, total
 from zlayout.spark import versions
-from zlayout.spark.connect import is_connect
 from zlayout.spark.jvm import Calls, JavaClasses
-from zlayout.spark.session import SparkRuntime, connect_refused
+from zlayout.spark.session import SparkRuntime
 from zlayout.spark.versions import Release
 from zlayout.spec.model import Layout
 from zlayout.table.state import TableState
@@ -93,12 +92,12 @@ _OF_SPARK: tuple[Calls, ...] = (
 def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
     """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session; None if it can.
 
+    session: a session with a JVM.
+
     Raises:
         Refused: ZL204, if engine `native` cannot rewrite them either.
         EngineError: ZL306, if the format is not on Spark's classpath.
     """
-    if is_connect(session):
-        raise connect_refused("the session is a Spark Connect session")
     from zlayout.rewrite.engine import failed_self_test
 
     context: Any = session.sparkContext
