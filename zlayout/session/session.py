@@ -623,9 +623,9 @@ def apply(
         spark: A running session. Its catalogs, master and configuration are used. The time zone (UTC, or
             `spark.sql.session.timeZone` of the project) and the configuration that the rewrite needs are set in a clone
             of the session; the session itself is neither changed nor stopped. A session of Spark Connect can carry out
-            engine native on Delta tables. Default: a new session with the
-            configuration of the project, stopped at the end; refused with ZL209 if a session is running already. If
-            the variable SPARK_REMOTE is set, it is a session on this Spark Connect server.
+            engine native. Default: a new session with the configuration of the project, stopped at the end; refused
+            with ZL209 if a session is running already. If the variable SPARK_REMOTE is set, it is a session on this
+            Spark Connect server.
         on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
             `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
             If `apply` is called in the main thread, it handles Ctrl-C: the first one lets a running commit finish and

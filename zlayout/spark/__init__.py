@@ -1,1 +1,1 @@
-"""The Spark session of zlayout, and calls into its JVM through py4j."""
+"""The Spark session of zlayout: one with a JVM, and calls into it through py4j, or one of Spark Connect."""
