@@ -420,14 +420,15 @@ class SparkRuntime:
         """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""
         cancellable = [runtime for runtime in (self, *self.workers) if runtime.cancellable]
         for runtime in cancellable:
-            with suppress(Exception):  # a session that is starting or stopping has no jobs to cancel
-                if runtime.started:
-                    runtime.cancel_jobs()
+            # a session that is starting or stopping has no jobs to cancel, and this thread must not start another one
+            with suppress(Exception):
+                if (session := runtime._session) is not None:
+                    runtime.cancel_jobs(session)
         return bool(cancellable)
 
-    def cancel_jobs(self) -> None:
-        """Cancel all jobs of the session."""
-        self.session.sparkContext.cancelAllJobs()
+    def cancel_jobs(self, session: SparkSession) -> None:
+        """Cancel all jobs of the session of this runtime."""
+        session.sparkContext.cancelAllJobs()
 
     def discard_log(self) -> None:
         """Delete Spark's log, which is needed only after a failure."""
@@ -758,10 +759,10 @@ class ConnectRuntime(SparkRuntime):
         """Return a runtime for each thread, with a session of its own on the server."""
         return tuple(ConnectRuntime(self._project, self._catalogs, self._server) for _ in range(threads))
 
-    def cancel_jobs(self) -> None:
-        """Interrupt the requests of this runtime."""
-        session: Any = self.session
-        session.interruptTag(self._tag)
+    def cancel_jobs(self, session: Any) -> None:
+        """Interrupt the requests of this runtime, unless the server no longer answers."""
+        if not was_lost(session):
+            session.interruptTag(self._tag)
 
     def stop(self) -> None:
         """Close the session, also if the server no longer answers, and refresh the changed tables in the caller's."""
@@ -1005,9 +1006,9 @@ class WorkerRuntime(SparkRuntime):
     def committed(self, table: TableName) -> None:
         self._base.committed(table)
 
-    def cancel_jobs(self) -> None:
+    def cancel_jobs(self, session: SparkSession) -> None:
         """Cancel the jobs of this thread."""
-        self._base.session.sparkContext.cancelJobsWithTag(self._name)
+        session.sparkContext.cancelJobsWithTag(self._name)
 
     def _close(self, session: SparkSession) -> None:
         """Remove the clone from the SparkContext. The base runtime stops the SparkContext."""

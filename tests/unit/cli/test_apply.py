@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract import make_rows
@@ -302,10 +303,10 @@ class TestInterrupts:
 
     def test_jobs_are_cancelled_until_none_can_be(self) -> None:
         class Runtime(SparkRuntime):
-            started = True
             cancelled = 0
 
-            def cancel_jobs(self) -> None:
+            def cancel_jobs(self, session: Any) -> None:
+                assert session is self._session
                 self.cancelled += 1
                 # a loop without end would say less than a count
                 self.cancellable = self.cancelled not in (3, 10)
@@ -313,6 +314,6 @@ class TestInterrupts:
 
         project = Project(Path(), {}, SparkConfig(), ())
         base, worker, other = (Runtime(project) for _ in range(3))
-        base.workers, worker.cancellable = (worker, other), True
+        base.workers, worker.cancellable, worker._session = (worker, other), True, object()
         cancel_jobs(base, pause=0)
         assert (base.cancelled, worker.cancelled, other.cancelled) == (0, 3, 0)

@@ -195,6 +195,24 @@ def test_a_lost_session_is_followed_by_a_new_one(monkeypatch: pytest.MonkeyPatch
     assert (opened[1].stopped, opened[1].release_session_on_close) == (True, True)
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_cancel_opens_no_session(lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, interrupted = fake_session(), list[str]()
+    session.interruptTag = interrupted.append
+    monkeypatch.setattr("zlayout.spark.session.open_session", lambda _: session)
+    runtime = ConnectRuntime(Project(Path(), {}, SparkConfig(None, {}), ()), (), "sc://host")
+    runtime.cancellable = True
+    assert runtime.cancel()
+    assert not runtime.started
+    assert runtime.session is session
+    if lost:
+        connect.mark_lost(session)
+    monkeypatch.setattr("zlayout.spark.session.open_session", lambda _: pytest.fail("it has opened one"))
+    assert runtime.cancel()
+    assert len(interrupted) == (not lost)
+    assert not session.stopped
+
+
 def test_a_session_that_cannot_be_prepared_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     session = fake_session()
     session.conf.left = 2
