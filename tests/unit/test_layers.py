@@ -91,7 +91,7 @@ def test_only_the_command_line_imports_the_shell(package: str) -> None:
 
 
 def test_no_engine_asks_for_the_kind_of_a_session() -> None:
-    """Others ask a runtime for what it has (`has_jvm`)."""
+    """Others ask a runtime for what it has (`has_jvm`, `tasks`)."""
     named = {module for module, path in sources().items() for name in _imports(path, late=True) if "is_connect" in name}
     assert named
     assert {module for module in named if not module.startswith("spark.")} == set()

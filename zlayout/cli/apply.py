@@ -233,8 +233,9 @@ class ApplyProgress:
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH_SECONDS):
             running = list(self._running.values())
-            # Spark does not report to which table a task belongs.
-            done, total = self._tasks(running[0]) if len(running) == 1 else (0, 0)
+            done = total = 0
+            if len(running) == 1:  # Spark does not report to which table a task belongs
+                done, total = (running[0].done, running[0].total) if running[0].total else self._runtime.tasks()
             with suppress(ZlayoutError):  # the next event of the run raises it in the thread of the run
                 for moment in running:
                     seconds = self._seconds(moment.table)
@@ -242,20 +243,6 @@ class ApplyProgress:
 
     def _seconds(self, table: str) -> float:
         return time.monotonic() - self._began[table]
-
-    def _tasks(self, current: Moment) -> tuple[int, int]:
-        if current.total or not self._runtime.started or not self._runtime.has_jvm:
-            return current.done, current.total
-        from py4j.protocol import Py4JError
-
-        done = total = 0
-        # A session that stops, or whose JVM has died, raises one of these errors. The progress then does not change.
-        with suppress(OSError, RuntimeError, AttributeError, TypeError, Py4JError):
-            tracker = self._runtime.session.sparkContext.statusTracker()
-            for stage in tracker.getActiveStageIds():
-                if (info := tracker.getStageInfo(stage)) is not None:
-                    done, total = done + info.numCompletedTasks, total + info.numTasks
-        return done, total
 
 
 # The events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them.

@@ -430,6 +430,21 @@ class SparkRuntime:
         """Cancel all jobs of the session of this runtime."""
         session.sparkContext.cancelAllJobs()
 
+    def tasks(self) -> tuple[int, int]:
+        """Return the number of finished and of all tasks of the running jobs; 0 and 0 if they are unknown."""
+        done = total = 0
+        if (session := self._session) is None:
+            return done, total
+        from py4j.protocol import Py4JError
+
+        # A session that stops, or whose JVM has died, raises one of these errors.
+        with suppress(OSError, RuntimeError, AttributeError, TypeError, Py4JError):
+            tracker = session.sparkContext.statusTracker()
+            for stage in tracker.getActiveStageIds():
+                if (info := tracker.getStageInfo(stage)) is not None:
+                    done, total = done + info.numCompletedTasks, total + info.numTasks
+        return done, total
+
     def discard_log(self) -> None:
         """Delete Spark's log, which is needed only after a failure."""
         if self.log_path is not None:
@@ -743,6 +758,7 @@ class ConnectRuntime(SparkRuntime):
         self._catalogs = tuple(catalogs)
         self._server = server
         self._tag = f"zlayout-{uuid.uuid4().hex}"
+        self._tasks = 0, 0
         self._changed: set[TableName] = set()
 
     def resume(self) -> None:
@@ -763,6 +779,16 @@ class ConnectRuntime(SparkRuntime):
         """Interrupt the requests of this runtime, unless the server no longer answers."""
         if not was_lost(session):
             session.interruptTag(self._tag)
+
+    def tasks(self) -> tuple[int, int]:
+        """Return the tasks of the running statements of this runtime and its workers, as the server last sent them."""
+        counts = [self._tasks, *(worker.tasks() for worker in self.workers)]
+        return sum(done for done, _ in counts), sum(total for _, total in counts)
+
+    def _progressed(self, *, stages: Iterable[Any] | None, done: bool, **_: object) -> None:
+        """Count the tasks of the running statement. pyspark calls this in the thread of the statement."""
+        known = [] if done else [*(stages or ())]
+        self._tasks = sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known)
 
     def stop(self) -> None:
         """Close the session, also if the server no longer answers, and refresh the changed tables in the caller's."""
@@ -823,6 +849,7 @@ class ConnectRuntime(SparkRuntime):
             for key, value in (SESSION_CONF | {TIME_ZONE: zone} | _without_caches(checked)).items():
                 set_conf(session, key, value)
         session.addTag(self._tag)
+        session.registerProgressHandler(self._progressed)
 
 
 def remote_runtime(project: Project, catalogs: Iterable[CatalogConfig], remote: str) -> ConnectRuntime | None:

@@ -147,6 +147,7 @@ def fake_session() -> Any:
     session.conf, session.release_session_on_close, session.stopped = Conf({"kept": "1"}), True, False
     session.sql = lambda _: type("Frame", (), {"collect": lambda _: [(key, "") for key in session.conf]})()
     session.addTag = lambda _: None
+    session.registerProgressHandler = lambda handler: setattr(session, "handler", handler)
     session.stop = lambda: setattr(session, "stopped", True)
     return session
 
@@ -193,6 +194,28 @@ def test_a_lost_session_is_followed_by_a_new_one(monkeypatch: pytest.MonkeyPatch
     assert (opened[0].stopped, opened[0].release_session_on_close) == (True, False)
     runtime.stop()
     assert (opened[1].stopped, opened[1].release_session_on_close) == (True, True)
+
+
+def test_the_tasks_of_running_statements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zlayout.spark.session.open_session", lambda _: fake_session())
+    runtime = ConnectRuntime(Project(Path(), {}, SparkConfig(None, {}), ()), (), "sc://host")
+    runtime.workers = runtime.for_threads(2)
+    sessions: list[Any] = [worker.session for worker in runtime.workers]
+    assert runtime.tasks() == (0, 0)
+
+    def report(at: int, *stages: tuple[int, int], done: bool = False) -> None:
+        given = [SimpleNamespace(num_completed_tasks=ended, num_tasks=tasks) for ended, tasks in stages]
+        sessions[at].handler(stages=given, inflight_tasks=1, operation_id="id", done=done)
+
+    report(0, (8, 8), (1, 4))
+    report(1, (2, 5))
+    assert [worker.tasks() for worker in runtime.workers] == [(9, 12), (2, 5)]
+    assert runtime.tasks() == (11, 17)
+    report(0, (8, 8), (1, 4), done=True)
+    assert runtime.tasks() == (2, 5)
+    sessions[1].handler(stages=None, inflight_tasks=0, operation_id=None, done=False)
+    assert runtime.tasks() == (0, 0)
+    assert not runtime.started
 
 
 @pytest.mark.parametrize("lost", [False, True])
