@@ -355,19 +355,29 @@ def test_the_client_is_alone() -> None:
     assert find_spec("py4j") is None
 
 
-@pytest.mark.long
-def test_bad_addresses_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_addresses_and_tokens(
+    table: Table, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connect, "SECONDS_TO_ANSWER", 1)
-    with pytest.raises(EngineError, match=r"ZL342 no Spark Connect server answers at sc://localhost:"):
-        connect.open_session(f"sc://localhost:1/;token={TOKEN}")
+    monkeypatch.chdir(table.root)
+    changes = table.changes()
+    for remote, message in (
+        ("sc://localhost:1/;token=wrong-token", "ZL342 no Spark Connect server answers at sc://localhost:1 within"),
+        (f"sc://{PLACE}/;token=wrong-token", f"ZL343 the Spark server at sc://{PLACE} refuses the token"),
+    ):
+        assert run(["apply", "--auto-approve", "--remote", remote]) == 1
+        written = "".join(capfd.readouterr())
+        assert message in written
+        assert "wrong-token" not in written
+    assert table.changes() == changes
     for address in ("http://localhost", "sc://", "sc://local host:x"):
         with pytest.raises(EngineError, match=r"ZL342 invalid address"):
             connect.open_session(address)
-    with pytest.raises(EngineError, match=r"ZL343 the Spark server at .* refuses the token") as raised:
-        connect.open_session(f"sc://{PLACE}/;token=wrong-token")
-    assert "wrong-token" not in str(raised.value)
     monkeypatch.setattr("pyspark.__version__", "4.9.0")
     with pytest.raises(Refused, match=r"ZL262 .* version 4\.9\.0, and the server"):
+        connect.open_session(URL)
+    monkeypatch.setattr("pyspark.__version__", "3.5.7")
+    with pytest.raises(Refused, match=r"ZL262 .* version 3\.5\.7, which does not report conflicts"):
         connect.open_session(URL)
 
 

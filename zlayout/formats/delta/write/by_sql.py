@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 _DATABRICKS = "spark.databricks.clusterUsageTags.sparkVersion"  # set in each session of a Databricks cluster
+_NO_CATALOG = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"  # Delta has its extension alone
 _EXTENSION_HINT = (
     "start the server with spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, and with the jar of Delta"
@@ -56,10 +57,13 @@ def require_same_table(delta: DeltaSql, table: TableName, table_id: str) -> None
 
     place = f"delta.{quote_identifier(delta.location)}"
     try:
+        # Spark without Delta's extension cannot parse LIMIT. It takes the second one for a column of the table DETAIL.
+        delta.spark.sql(f"DESCRIBE HISTORY {place} LIMIT 1").collect()
         (found,) = delta.spark.sql(f"DESCRIBE DETAIL {place}").collect()
-    except ParseException as error:
-        raise Refused.of("ZL207", "the Spark server lacks Delta's extension", hint=_EXTENSION_HINT) from error
     except AnalysisException as error:
+        if isinstance(error, ParseException) or error.getCondition() == _NO_CATALOG:
+            message = "the Spark server lacks Delta's extension or its catalog spark_catalog"
+            raise Refused.of("ZL207", message, hint=_EXTENSION_HINT) from error
         message = f"{table}: the Spark server finds no Delta table at {delta.location}"
         hint = "give the server the same storage and credentials as zlayout.yaml, and the jar and extension of Delta"
         raise Refused.of("ZL208", message, hint=hint, detail=first_line(error)) from error
