@@ -4,14 +4,18 @@ The server is given by CONNECT_PLACE, CONNECT_TOKEN and CONNECT_PROCESS, and the
 CONNECT_CATALOG. Rows are compared by deltalake and pyiceberg.
 """
 
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +33,7 @@ from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
 import zlayout
+from zlayout.cli.apply import Moment
 from zlayout.cli.main import run
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Progress, Stage
@@ -45,7 +50,7 @@ from zlayout.spark import connect
 from zlayout.spark.session import ConnectRuntime
 
 PLACE, TOKEN = os.environ["CONNECT_PLACE"], os.environ["CONNECT_TOKEN"]
-CATALOG = os.environ["CONNECT_CATALOG"]
+CATALOG, EVENTS = os.environ["CONNECT_CATALOG"], Path(os.environ["CONNECT_EVENTS"])
 URL = f"sc://{PLACE}/;token={TOKEN}"
 PARTS, ROWS = 2, 200
 
@@ -409,6 +414,63 @@ def test_an_interrupt_cancels_the_statement(table: Table, session: SparkSession)
     thread.join(1)
     assert len(raised) == 1
     assert "CANCEL" in str(raised[0]).upper()
+
+
+def running() -> set[str]:
+    """The statements and jobs that have begun and not ended, by the event log of the server."""
+    (log,) = EVENTS.iterdir()
+    found: set[str] = set()
+    for line in log.read_text().splitlines():
+        with suppress(ValueError):  # the server is writing the last line
+            event = json.loads(line)
+            name = str(event["Event"]).rpartition(".")[2]
+            one = str(event.get("operationId", event.get("Job ID")))
+            if name in ("SparkListenerConnectOperationStarted", "SparkListenerJobStart"):
+                found.add(one)
+            elif name in ("SparkListenerConnectOperationClosed", "SparkListenerJobEnd"):
+                found.discard(one)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [Table, IcebergTable])
+def test_ctrl_c_ends_the_statement_and_keeps_the_rows(
+    kind: type[Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", 200_000)
+    table = kind(tmp_path, parts=1)
+    before, changes, files, others = table.rows(), table.changes(), {*table.path.rglob("*.parquet")}, running()
+    command = ["/usr/bin/env", "--default-signal=INT", sys.executable, "-m", "zlayout"]
+    command += ["apply", "--auto-approve", "--remote", URL]
+    process = subprocess.Popen(command, cwd=table.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and {*table.path.rglob("*.parquet")} == files:
+        time.sleep(0.01)
+    assert running() - others
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "ZL331 commit outcome unknown" in err
+    end = time.monotonic() + 60
+    while running() - others and time.monotonic() < end:
+        time.sleep(0.2)
+    assert running() - others == set()
+    assert table.changes() == changes + (kind is Table)  # the table property of Delta
+    assert table.rows() == before
+    monkeypatch.chdir(table.root)
+    assert run(["apply", "--auto-approve", "--remote", URL]) == 0
+    assert table.rows() == before
+
+
+def test_the_tasks_of_a_rewrite_are_counted(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments: list[Moment] = []
+    monkeypatch.setattr("zlayout.cli.apply.REFRESH_SECONDS", 0.01)
+    monkeypatch.setattr("zlayout.cli.apply.Lines.moved", lambda _, moment: moments.append(moment))
+    monkeypatch.chdir(table.root)
+    assert run(["apply", "--auto-approve", "--remote", URL]) == 0
+    counts = list(dict.fromkeys((each.done, each.total) for each in moments if each.total))
+    assert len({done for done, _ in counts}) > 2
+    assert all(done <= total for done, total in counts)
 
 
 def test_apply_drift_and_the_empty_plan_on_iceberg(
