@@ -5,7 +5,10 @@ the rewrite, while the server writes, and after its first commit. A ledger has w
 pyiceberg read the rows that are compared with it.
 """
 
+from __future__ import annotations
+
 import os
+import sys
 import threading
 import time
 import uuid
@@ -34,6 +37,8 @@ MOMENTS = ("planned", "called", "writing", "committed")
 CONFLICTS = {"ZL208", "ZL225", "ZL320", "ZL321", "ZL322"}
 # A dropped table has no snapshot of the plan, and no place for new files.
 DROPPED = {"ZL124", "ZL315"}
+# Of a table that is gone, nothing can be read to settle an outcome.
+GONE = DROPPED | {"ZL110", "ZL314", "ZL331"}
 # What a writer gets if another commit came first. Its change is then not in the table.
 REFUSED = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "ValidationException", "CommitFailedException")
 
@@ -43,6 +48,31 @@ def session() -> Iterator[SparkSession]:
     session: Any = SparkSession.builder.remote(URL).create()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def schedules() -> Iterator[list[Schedule]]:
+    """The schedules that were run. If few of their changes were committed during a run, they prove nothing."""
+    run: list[Schedule] = []
+    yield run
+    made = sum(len(schedule.made) for schedule in run)
+    refused = sum(change.endswith("refused") for schedule in run for change in schedule.made)
+    counts = {
+        "schedules": len(run),
+        "changes": made,
+        "committed": made - refused,
+        "between plan and commit": sum(schedule.landed for schedule in run),
+        "while the server wrote": sum(schedule.landed_while_writing for schedule in run),
+        "conflicts": sum(bool(CONFLICTS.intersection(schedule.codes)) for schedule in run),
+        "dropped": sum(schedule.table.gone for schedule in run),
+    }
+    sys.stderr.write(f"{counts}\n")  # shown by pytest -s
+    assert counts["committed"] > 0.7 * made, counts
+    assert counts["between plan and commit"] > 0.4 * made, counts
+    if len(run) > DAILY:
+        assert counts["while the server wrote"] > 0.03 * made, counts
+        assert counts["conflicts"] > 0, counts
+        assert counts["dropped"] > 0, counts
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +88,7 @@ class Table:
     Attributes:
         ledger: The rows by id.
         extra: The columns that no layout needs.
+        gone: Whether the table was dropped for good.
     """
 
     partitioned_by = ""
@@ -67,6 +98,7 @@ class Table:
         self.ledger: dict[int, dict[str, int | None]] = {}
         self.extra: list[str] = []
         self.ids = 0
+        self.gone = False
         self.describe()
         self.create()
         (root / "layouts").mkdir()
@@ -94,6 +126,13 @@ class Table:
         raise NotImplementedError
 
     def append_by_client(self, rows: pa.Table) -> None:
+        raise NotImplementedError
+
+    def exists(self) -> bool:
+        raise NotImplementedError
+
+    def is_rewritten(self) -> bool:
+        """Whether the run has committed a rewrite."""
         raise NotImplementedError
 
     def create(self) -> None:
@@ -164,11 +203,24 @@ class Table:
             del row[name]
         return None
 
-    def drop(self, random: Random) -> None:
+    def replace(self, random: Random) -> None:
         """Replace the table by a new one of its name."""
         raise NotImplementedError
 
-    CHANGES: ClassVar = {"append": 5, "delete": 4, "update": 4, "add_column": 2, "drop_column": 2, "drop": 1}
+    def drop(self, random: Random) -> None:  # noqa: ARG002
+        """Drop the table for good."""
+        self.sql(f"DROP TABLE {self.sql_name}")
+        self.gone = True
+
+    CHANGES: ClassVar = {
+        "append": 5,
+        "delete": 4,
+        "update": 4,
+        "add_column": 2,
+        "drop_column": 2,
+        "replace": 1,
+        "drop": 1,
+    }
 
 
 class Lake(Table):
@@ -176,7 +228,9 @@ class Lake(Table):
 
     def describe(self) -> None:
         self.path = self.root / "lake" / "db" / "t"
-        self.sql_name = f"delta.`{self.path}`"
+        schema = f"n{uuid.uuid4().hex[:8]}"
+        self.sql(f"CREATE SCHEMA {schema} LOCATION '{self.path.parent}'")
+        self.sql_name = f"{schema}.t"  # a managed table, whose files DROP removes
         self.partitioned_by = self.random.choice(["", "PARTITIONED BY (part)", "PARTITIONED BY (part)"])
         self.drops_columns = self.random.random() < 0.6  # with column mapping, and with deletion vectors
         self.client_appends = not self.drops_columns  # deltalake does not write such tables
@@ -196,8 +250,14 @@ class Lake(Table):
     def append_by_client(self, rows: pa.Table) -> None:
         write_deltalake(str(self.path), rows, mode="append")
 
-    def drop(self, random: Random) -> None:
-        rows = self.new_rows(random)  # of all columns: CREATE OR REPLACE without a query has no effect on a path
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def is_rewritten(self) -> bool:
+        return any(commit["operation"] == "OPTIMIZE" for commit in DeltaTable(str(self.path)).history())
+
+    def replace(self, random: Random) -> None:
+        rows = self.new_rows(random)  # of all columns
         names = ", ".join(f"CAST(col{at} AS BIGINT) AS {name}" for at, name in enumerate(self.columns, 1))
         values = ", ".join(str(tuple(row.values())) for row in rows)
         query = f"SELECT {names} FROM VALUES {values}"
@@ -239,14 +299,26 @@ class Ice(Table):
         self.loaded.append(rows)
         self.sql(f"REFRESH TABLE {self.sql_name}")  # the writer's session has cached the table
 
-    def drop(self, random: Random) -> None:
+    def exists(self) -> bool:
+        return bool(self.files.table_exists(self.name.removeprefix("ice.")))
+
+    def is_rewritten(self) -> bool:
+        return any(one.summary.operation.value == "replace" for one in self.loaded.metadata.snapshots)
+
+    def replace(self, random: Random) -> None:
         self.sql(f"DROP TABLE {self.sql_name}")
         self.create()
         self.append(random)
 
 
 class Schedule:
-    """The changes of other writers by the moment of a run, in the order in which they are made."""
+    """The changes of other writers by the moment of a run, in the order in which they are made.
+
+    Attributes:
+        made: The changes that were tried, with the word "refused" for those that a writer did not commit.
+        landed: The number of changes that were committed after the plan and before the first commit of a rewrite.
+        landed_while_writing: The number of those that were committed after the server wrote its first file.
+    """
 
     def __init__(self, table: Table, seed: int) -> None:
         random = table.random
@@ -256,6 +328,7 @@ class Schedule:
             (kind,) = random.choices([*table.CHANGES], [*table.CHANGES.values()])
             self.changes[random.choice(MOMENTS)].append((kind, Random(f"{seed} {at}")))
         self.made: list[str] = []
+        self.landed = self.landed_while_writing = 0
         self.codes: list[str] = []
         self.errors: list[Exception] = []
         self._before: set[Path] = set()
@@ -263,11 +336,15 @@ class Schedule:
         self._ended = threading.Event()
 
     def make(self, moment: str) -> None:
-        while self.changes[moment]:
+        while self.changes[moment] and not self.table.gone:
             kind, random = self.changes[moment].pop(0)
             try:
+                is_early = not self.table.is_rewritten()
                 getattr(self.table, kind)(random)
                 self.made.append(f"{moment} {kind}")
+                if is_early and (kind in ("replace", "drop") or not self.table.is_rewritten()):
+                    self.landed += 1
+                    self.landed_while_writing += moment == "writing"
             except (CommitFailedError, CommitFailedException):
                 self.made.append(f"{moment} {kind} refused")
             except Exception as error:
@@ -307,7 +384,7 @@ class Schedule:
     "seed", [pytest.param(seed, marks=[pytest.mark.long] if seed >= DAILY else []) for seed in range(SCHEDULES)]
 )
 def test_concurrent_changes_are_neither_lost_nor_doubled(
-    seed: int, tmp_path: Path, session: SparkSession, writer: SparkSession
+    seed: int, tmp_path: Path, session: SparkSession, writer: SparkSession, schedules: list[Schedule]
 ) -> None:
     random = Random(seed)
     table = (Lake, Ice)[seed % 2](tmp_path, writer, random)
@@ -318,12 +395,16 @@ def test_concurrent_changes_are_neither_lost_nor_doubled(
     schedule.make("planned")
     (result,) = zlayout.apply(plan, spark=session, on_event=schedule.follow).results.values()
     schedule.finish()
+    schedules.append(schedule)
     codes = [*schedule.codes, *(problem.code for problem in result.problems)]
     story = f"{schedule.made} {codes}"
     assert schedule.errors == [], story
-    assert set(codes) <= CONFLICTS | (DROPPED if any(made.endswith(" drop") for made in schedule.made) else set()), (
-        story
-    )
+    replaced = any(made.endswith(" replace") for made in schedule.made)
+    allowed = CONFLICTS | (GONE if table.gone else DROPPED if replaced else set())
+    assert set(codes) <= allowed, story
+    if table.gone:
+        assert not table.exists(), story
+        return
     assert table.read() == table.expected(), story
     quiet = zlayout.apply(zlayout.plan(zlayout.load_project(tmp_path)), spark=session)
     assert [result.problems for result in quiet.results.values()] in ([], [()]), story
