@@ -38,7 +38,7 @@ CONFLICTS = {"ZL208", "ZL225", "ZL320", "ZL321", "ZL322"}
 # A dropped table has no snapshot of the plan, and no place for new files.
 DROPPED = {"ZL124", "ZL315"}
 # Of a table that is gone, nothing can be read to settle an outcome.
-GONE = DROPPED | {"ZL110", "ZL314", "ZL331"}
+GONE = DROPPED | {"ZL110", "ZL111", "ZL113", "ZL122", "ZL123", "ZL314", "ZL331"}
 # What a writer gets if another commit came first. Its change is then not in the table.
 REFUSED = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "ValidationException", "CommitFailedException")
 
