@@ -70,7 +70,7 @@ def schedules() -> Iterator[list[Schedule]]:
     assert counts["committed"] > 0.7 * made, counts
     assert counts["between plan and commit"] > 0.4 * made, counts
     if len(run) > DAILY:
-        assert counts["while the server wrote"] > 0.03 * made, counts
+        assert counts["while the server wrote"] > 2, counts
         assert counts["conflicts"] > 0, counts
         assert counts["dropped"] > 0, counts
 
@@ -251,7 +251,7 @@ class Lake(Table):
         write_deltalake(str(self.path), rows, mode="append")
 
     def exists(self) -> bool:
-        return self.path.exists()
+        return DeltaTable.is_deltatable(str(self.path))  # a rewrite that fails may leave new files without a log
 
     def is_rewritten(self) -> bool:
         return any(commit["operation"] == "OPTIMIZE" for commit in DeltaTable(str(self.path)).history())
