@@ -1,8 +1,8 @@
-"""Measures what DuckDB reads of star schemas in the layouts of several engines. See docs/layout-benchmark.md.
+"""Measures what DuckDB and Spark read of star schemas in several layouts. See docs/layout-benchmark.md.
 
 Each star has 40 queries that choose layouts and 40 others, with other constants, that are measured: DuckDB runs them
-on the Parquet files of each layout through a file system that counts bytes. Prints a table, and writes
-results/layouts.json and a section of RESULTS.md: `python benchmarks/layouts.py`.
+on the Parquet files of each layout through a file system that counts bytes, and Spark on the tables. Prints tables, and
+writes results/layouts.json and a section of RESULTS.md: `python benchmarks/layouts.py`.
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ import os
 import platform
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import duckdb
 import pyarrow.parquet as pq
+import pyspark
 from arms import delta_zorder, iceberg_rewrite, target_size
 from deltalake import DeltaTable, write_deltalake
 from lineitem import DELTA, ICEBERG, Bench, attach, create_iceberg
+from reads import Reads, read_by_duckdb, read_by_spark
 from results import replace_section
 from stars import STARS, MissingDataError, Star
-from support.counted_files import CountingFiles
 
 from zlayout.advisor.model import Study
 from zlayout.errors import Location, SpecError
 from zlayout.planner.diff import PlanOptions
-from zlayout.planner.model import WorkloadForecast
 from zlayout.session.advise import StudyOptions, advise
 from zlayout.session.apply import apply_table
-from zlayout.session.concurrent_reads import Reading
+from zlayout.session.dimensions import read_joined
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
 from zlayout.session.sampling import SAMPLE_BYTES
-from zlayout.session.workloads import with_workloads
-from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.session.workloads import Expected, Workloads, expected
+from zlayout.spec.model import Layout, LayoutSpec, TableName
+from zlayout.table.partition import PartitionField
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "layouts.json"
@@ -50,62 +51,9 @@ SECTION = "## Layouts"
 ADVISED = "zlayout: as advised"
 BY_MONTHS = "zlayout: as many files as months"
 ON_ICEBERG = "zlayout: as advised on Iceberg"
+FOR_SPARK = "zlayout: as advised for Spark"
+FOR_SPARK_ON_ICEBERG = "zlayout: as advised for Spark on Iceberg"
 CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of those that are measured
-
-
-# What DuckDB reads.
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What the measured queries read of the fact.
-
-    Attributes:
-        files: The mean number of files of which a query read data.
-        bytes: The bytes of data that all queries read, without footers.
-        opened: The mean size of these files.
-        rows: The number of rows of the fact and a sum of their hashes, which are those of each layout.
-        results: For each query, the number of rows of the result.
-    """
-
-    files: float
-    bytes: int
-    opened: float
-    rows: tuple[int, int]
-    results: tuple[int, ...]
-
-
-def measure(star: Star, folder: Path, fact: Sequence[Path], queries: Sequence[str]) -> Reads:
-    """Run queries on a fact that consists of these files. folder: has the dimensions."""
-    counting = CountingFiles()
-    files = bytes_read = opened = 0
-    results = []
-    with duckdb.connect(config={"threads": 1}) as duck:
-        duck.register_filesystem(counting)
-        duck.execute("SET enable_external_file_cache = false")  # else a query would not read what another one has read
-        for path in folder.glob("*.parquet"):
-            if path.stem != star.fact:
-                duck.execute(f"CREATE VIEW {path.stem} AS FROM '{path}'")
-        columns = ", ".join(pq.read_schema(folder / f"{star.fact}.parquet").names)
-        paths = [f"counted://{path}" for path in fact]
-        source = f"read_parquet({paths}, hive_partitioning = false)"
-        duck.execute(f"CREATE VIEW {star.fact} AS SELECT {columns} FROM {source}")
-        rows = duck.execute(f"SELECT count(*), sum(hash({columns})) FROM {star.fact}").fetchone()
-        # DuckDB opens the footer of each file, because it gets a list of files without bounds.
-        counting.counter.clear()
-        duck.execute(f"SELECT count(*) FROM {star.fact}").fetchall()
-        footers = Counter(counting.counter)
-        if len(footers) != len(fact):
-            raise RuntimeError(f"DuckDB opened {len(footers)} of {len(fact)} files to count rows")
-        sizes = {name: Path(name).stat().st_size for name in footers}
-        for query in queries:
-            counting.counter.clear()
-            results.append(len(duck.execute(query).fetchall()))
-            read = {name: counting.counter[name] - footers[name] for name in footers}
-            files += sum(size > 0 for size in read.values())
-            opened += sum(sizes[name] for name, size in read.items() if size > 0)
-            bytes_read += sum(read.values())
-    return Reads(files / len(queries), bytes_read, opened / len(queries), rows, tuple(results))
 
 
 # The layouts.
@@ -113,25 +61,30 @@ def measure(star: Star, folder: Path, fact: Sequence[Path], queries: Sequence[st
 
 @dataclass(slots=True)
 class Case:
-    """A star with the tables from which each arm starts, and what advise recommends for the queries that choose.
+    """A star with the tables from which each arm starts, and the advice for the queries that choose layouts.
 
     Attributes:
         star: The star.
         folder: The tables as Parquet files, the fact in arrival order.
         bench: The fact as a Delta and as an Iceberg table, and Spark.
-        plain: The best layout without cuts.
-        advised: The recommended layout; None if none is recommended.
+        engine: The engine of the queries, for which layouts are advised: `duckdb` or `spark`.
+        advice: The advice on the Delta table.
+        on_iceberg: The advice on the Iceberg table; None for DuckDB, which gets that on the Delta table.
         without_joins: The layout that is recommended if no condition through a join is used; None if there is none.
-        notes: The notes of advise.
     """
 
     star: Star
     folder: Path
     bench: Bench
-    plain: Layout
-    advised: Layout | None
-    without_joins: Layout | None
-    notes: tuple[str, ...] = field(default=())
+    engine: str
+    advice: Study
+    on_iceberg: Study | None = None
+    without_joins: Layout | None = None
+
+    @property
+    def plain(self) -> Layout:
+        """The best layout without cuts and partitions."""
+        return [c.layout for c in self.advice.choices if not c.layout.cuts and c.partition_by is None][-1]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -231,33 +184,63 @@ def iceberg_files(case: Case) -> list[Path]:
     return [Path(path.removeprefix("file:")) for path in found.files.path.to_pylist()]
 
 
-def applied(case: Case, layout: Layout | None, format: str) -> list[Path]:
-    """Apply a layout as the product does."""
-    if layout is not None:
-        backend, table = case.bench.backend(format), ICEBERG if format == "iceberg" else DELTA
-        planned = plan_table(LayoutSpec(table, layout, Location("benchmark")), backend, PlanOptions())
-        run = new_run(planned)
-        apply_table(planned, backend, PlanOptions(), run, lambda _progress: None, lambda _table, _outcome: None)
-        if run.error is not None:
-            raise run.error
-    return delta_files(case) if format == "delta" else iceberg_files(case)
+def declared(
+    case: Case,
+    table: TableName,
+    layout: Layout | None,
+    partition_by: tuple[PartitionField, ...] | None = None,
+    files: int | None = None,
+) -> LayoutSpec | None:
+    """Return a layout spec with the target size of this number of files; None without a layout."""
+    if layout is None:
+        return None
+    size = target_size(case.bench, format_of(table)) * case.bench.files // (files or case.bench.files)
+    return LayoutSpec(table, replace(layout, target_size=size), Location("benchmark"), partition_by)
 
 
-def forecast(case: Case, layout: Layout, queries: Sequence[str]) -> WorkloadForecast:
+def advised(case: Case, table: TableName, study: Study | None, files: int | None = None) -> LayoutSpec | None:
+    """Return what a study recommends; None if it recommends nothing."""
+    best = study.best if study is not None else None
+    return None if best is None else declared(case, table, best.layout, best.partition_by, files)
+
+
+def applied(case: Case, spec: LayoutSpec | None) -> list[Path]:
+    """Apply a layout as the product does. Without one, the table stays in arrival order."""
+    if spec is None:
+        return delta_files(case)
+    backend, options = case.bench.backend(format_of(spec.table)), PlanOptions(allow_full_rewrite=True)
+    planned = plan_table(spec, backend, options)
+    run = new_run(planned)
+    apply_table(planned, backend, options, run, lambda _progress: None, lambda _table, _outcome: None)
+    if run.error is not None:
+        raise run.error
+    return delta_files(case) if spec.table == DELTA else iceberg_files(case)
+
+
+def forecast(case: Case, spec: LayoutSpec, queries: Sequence[str]) -> Expected:
     """Return what `plan --sample` states about the queries, before the layout is applied."""
-    path, backend = case.bench.root / "measured.sql", case.bench.backend("delta")
-    path.write_text(";\n".join(on_table(case.star, queries)) + ";\n")
-    planned = plan_table(LayoutSpec(DELTA, layout, Location("benchmark"), workload=(path,)), backend, PlanOptions())
-    project = replace(case.bench.project, query_engine="duckdb")
-    (found,) = with_workloads([planned], project, {DELTA.catalog: backend}, SAMPLE_BYTES, Reading())
-    if found.plan.workload is None:
-        raise RuntimeError(f"plan --sample has no forecast: {found.plan.diagnostics}")
-    return found.plan.workload
+    path, backend = case.bench.root / "measured.sql", case.bench.backend(format_of(spec.table))
+    path.write_text(";\n".join(on_table(case.star, spec.table, queries)) + ";\n")
+    planned = plan_table(replace(spec, workload=(path,)), backend, PlanOptions(allow_full_rewrite=True))
+    project = replace(case.bench.project, query_engine=case.engine)
+    workloads = Workloads([(planned.spec, planned.state)])
+    read, columns = workloads.of(planned.spec), workloads.columns()
+    assert planned.state is not None
+    backends = {spec.table.catalog: backend}
+    read, _ = read_joined(read, (path,), columns, spec.table, planned.state, backends, project)
+    found = expected(planned, read, project, backend, SAMPLE_BYTES)
+    if found is None:
+        raise RuntimeError(f"plan --sample has no forecast: {planned.plan.diagnostics}")
+    return found
 
 
-def on_table(star: Star, queries: Sequence[str]) -> list[str]:
+def format_of(table: TableName) -> str:
+    return "delta" if table == DELTA else "iceberg"
+
+
+def on_table(star: Star, table: TableName, queries: Sequence[str]) -> list[str]:
     """Return queries in which the fact is called as the table that is advised on."""
-    return [query.replace(star.fact, DELTA.name) for query in queries]
+    return [query.replace(star.fact, table.name) for query in queries]
 
 
 def delta_files(case: Case) -> list[Path]:
@@ -277,13 +260,29 @@ ARMS: dict[str, Callable[[Case], list[Path]]] = {
     "Iceberg: hilbert": iceberg_hilbert,
 }
 # The layouts that zlayout applies. None: nothing is recommended, so that the table stays in arrival order.
-LAYOUTS: dict[str, Callable[[Case], Layout | None]] = {
-    "zlayout: kd": lambda case: replace(case.plain, curve="kd"),
-    "zlayout: hilbert": lambda case: replace(case.plain, curve="hilbert"),
-    "zlayout: without joins": lambda case: case.without_joins,
-    ADVISED: lambda case: case.advised,
-    BY_MONTHS: lambda case: case.advised,
-    ON_ICEBERG: lambda case: case.advised,
+LAYOUTS: dict[str, Callable[[Case], LayoutSpec | None]] = {
+    "zlayout: kd": lambda case: declared(case, DELTA, replace(case.plain, curve="kd")),
+    "zlayout: hilbert": lambda case: declared(case, DELTA, replace(case.plain, curve="hilbert")),
+    "zlayout: without joins": lambda case: declared(case, DELTA, case.without_joins),
+    ADVISED: lambda case: advised(case, DELTA, case.advice),
+    BY_MONTHS: lambda case: advised(case, DELTA, case.advice, len(by_month(case))),
+    ON_ICEBERG: lambda case: advised(case, ICEBERG, case.advice),
+    FOR_SPARK: lambda case: advised(case, DELTA, case.advice),
+    FOR_SPARK_ON_ICEBERG: lambda case: advised(case, ICEBERG, case.on_iceberg),
+}
+FORECAST = (ADVISED, FOR_SPARK, FOR_SPARK_ON_ICEBERG)
+# The arms of each engine. Spark reads tables, not mere Parquet files. The last arm may leave a partitioning behind.
+BY_ENGINE: dict[str, tuple[str, ...]] = {
+    "duckdb": (*ARMS, *(name for name in LAYOUTS if name not in (FOR_SPARK, FOR_SPARK_ON_ICEBERG))),
+    "spark": (
+        "arrival order",
+        "Delta: ZORDER BY",
+        "Delta: liquid",
+        "Iceberg: sort",
+        "Iceberg: zorder",
+        FOR_SPARK,
+        FOR_SPARK_ON_ICEBERG,
+    ),
 }
 
 
@@ -296,7 +295,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=32, help="files of the fact in arrival order")
     parser.add_argument("--queries", type=int, default=40, help="queries in each half")
     parser.add_argument("--stars", default=",".join(star.name for star in STARS))
-    parser.add_argument("--arms", default=",".join((*ARMS, *LAYOUTS)))
+    parser.add_argument("--arms", default=",".join((*ARMS, *LAYOUTS)), help="arms of both engines")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "layouts")
     arguments = parser.parse_args()
     arms = arguments.arms.split(",")
@@ -323,48 +322,81 @@ def main() -> int:
 
 
 def run_star(star: Star, root: Path, scale: float, files: int, queries: int, arms: Sequence[str]) -> dict[str, Any]:
-    """Return the results of one star. The arms start from the same files, and their rows must be the same."""
+    """Return the results of one star."""
     folder = root / "parquet"
     folder.mkdir(parents=True)
     star.make(folder, scale)
-    case = open_case(star, folder, attach(root, files), queries)
-    measured = star.queries(queries, MEASURED)
+    bench = attach(root, files)
+    found: dict[str, Any] = {}
+    results: set[tuple[int, ...]] = set()
+    for case in open_cases(star, folder, bench, queries):
+        own = [arm for arm in BY_ENGINE[case.engine] if arm in arms]
+        if own:
+            found[case.engine], first = run_arms(case, own, queries)
+            results.add(first.results)
+    if len(results) > 1:
+        raise RuntimeError(f"{star.name}: the results of queries in DuckDB and in Spark differ")
+    bench.runtime.stop()
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    versions = f"DuckDB {duckdb.__version__}, Spark {pyspark.__version__}"
+    return {
+        "machine": f"{machine}, {versions}, {date.today().isoformat()}",
+        "scale": scale,
+        "rows": pq.read_metadata(folder / f"{star.fact}.parquet").num_rows,
+        "queries": queries,
+        **found,
+    }
+
+
+def run_arms(case: Case, arms: Sequence[str], queries: int) -> tuple[dict[str, Any], Reads]:
+    """Run the arms of one engine. They start from the same files, and their rows must be the same.
+
+    Returns:
+        The results, and what the queries read in the first arm.
+    """
+    star, measured = case.star, case.star.queries(queries, MEASURED)
     rows: list[dict[str, Any]] = []
-    expected: Reads | None = None
-    stated: WorkloadForecast | None = None
+    forecasts: dict[str, Any] = {}
+    first: Reads | None = None
     for arm in arms:
         case.bench.reset_delta()
         case.bench.reset_iceberg()
-        number = len(by_month(case)) if arm == BY_MONTHS else files
-        format = "iceberg" if arm == ON_ICEBERG else "delta"
-        layout = with_size(case, LAYOUTS[arm](case), number, format) if arm in LAYOUTS else None
-        if arm == ADVISED and layout is not None:
-            stated = forecast(case, layout, measured)
-        paths = applied(case, layout, format) if arm in LAYOUTS else ARMS[arm](case)
-        read = measure(star, folder, paths, measured)
-        expected = expected or read
-        if (read.rows, read.results) != (expected.rows, expected.results):
+        spec = LAYOUTS[arm](case) if arm in LAYOUTS else None
+        stated = forecast(case, spec, measured) if arm in FORECAST and spec is not None else None
+        paths = applied(case, spec) if arm in LAYOUTS else ARMS[arm](case)
+        read = measure(case, paths, measured)
+        first = first or read
+        if (read.rows, read.results) != (first.rows, first.results):
             raise RuntimeError(f"{star.name}, {arm}: the rows or the results of queries differ from {arms[0]}")
         size = sum(path.stat().st_size for path in paths)
-        found = {"files": len(paths), "bytes": size, "files_read": read.files, "bytes_read": read.bytes}
-        found["bytes_opened"] = round(read.opened)
+        found = {"files": len(paths), "bytes": size, "files_read": mean(read.files), "bytes_read": read.bytes}
         rows.append({"arm": arm, **found})
-        print(f"{star.name}: {rows[-1]}", file=sys.stderr, flush=True)
-    case.bench.runtime.stop()
-    advised = case.advised
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+        if stated is not None:
+            forecasts[arm] = as_json(case, stated, spec, measured, read)
+        print(f"{star.name}, {case.engine}: {rows[-1]}", file=sys.stderr, flush=True)
+    assert first is not None
+    return {**chosen(case), "forecasts": forecasts, "arms": rows}, first
+
+
+def measure(case: Case, paths: Sequence[Path], queries: Sequence[str]) -> Reads:
+    """Run the queries on the files of the fact, with the engine of the case."""
+    if case.engine == "duckdb":
+        return read_by_duckdb(case.star, case.folder, paths, queries)
+    table = str(case.bench.work) if paths[0].is_relative_to(case.bench.work) else str(ICEBERG)
+    return read_by_spark(case.star, case.folder, case.bench.runtime.session, table, paths, queries)
+
+
+def chosen(case: Case) -> dict[str, Any]:
+    """Return what the advice recommends."""
+    best, on_iceberg = case.advice.best, case.on_iceberg.best if case.on_iceberg is not None else None
+    partitions = [str(field) for one in (best, on_iceberg) if one is not None for field in one.partition_by or ()]
     return {
-        "machine": f"{machine}, DuckDB {duckdb.__version__}, {date.today().isoformat()}",
-        "scale": scale,
-        "rows": expected.rows[0] if expected else 0,
-        "queries": queries,
         "columns": columns_of(case.plain),
         "curve": case.plain.curve,
-        "cuts": len(advised.cuts) if advised is not None else 0,
-        "recommended": advised is not None,
+        "cuts": len(best.layout.cuts) if best is not None else 0,
+        "recommended": best is not None,
+        "partitions": partitions,
         "without_joins": None if case.without_joins is None else columns_of(case.without_joins),
-        "forecast": None if stated is None else as_json(stated),
-        "arms": rows,
     }
 
 
@@ -372,61 +404,79 @@ def columns_of(layout: Layout) -> str:
     return ", ".join(f"{name} ({weight:g})" for name, weight in layout.weights.items())
 
 
-def with_size(case: Case, layout: Layout | None, files: int, format: str) -> Layout | None:
-    """Return the layout with the target size of this number of files."""
-    size = target_size(case.bench, format) * case.bench.files // files
-    return None if layout is None else replace(layout, target_size=size)
+def as_json(
+    case: Case, stated: Expected, spec: LayoutSpec, queries: Sequence[str], read: Reads
+) -> dict[str, Any] | None:
+    """Return a forecast, and what was then read by the queries for which it is made: those that can skip files.
 
-
-def as_json(stated: WorkloadForecast) -> dict[str, Any]:
-    predicted, low, high, floor = stated.predicted, stated.low, stated.high, stated.floor
+    None if `plan` makes no forecast, because the partitioning changes.
+    """
+    made = stated.forecast
+    predicted, low, high, floor = made.predicted, made.low, made.high, made.floor
     if predicted is None or low is None or high is None or floor is None:
-        raise RuntimeError("plan --sample has no forecast")
+        return None
+    known = {query.query.text.rstrip("; \n") for query in stated.queries}
+    used = [number for number, query in enumerate(on_table(case.star, spec.table, queries)) if query in known]
     return {
-        "share": stated.share,
+        "share": made.share,
         "files": predicted.files,
         "bytes": predicted.bytes,
         "low": low.bytes,
         "high": high.bytes,
         "floor_files": floor.files,
-        "now_files": stated.now.files,
-        "now_bytes": stated.now.bytes,
+        "now_files": made.now.files,
+        "now_bytes": made.now.bytes,
+        "read_queries": len(used),
+        "read_files": mean([read.files[number] for number in used]),
+        "read_bytes": round(mean([read.opened[number] for number in used])),
     }
 
 
-def open_case(star: Star, folder: Path, bench: Bench, queries: int) -> Case:
-    """Write the tables, and ask advise for a layout."""
+def open_cases(star: Star, folder: Path, bench: Bench, queries: int) -> list[Case]:
+    """Write the tables, and ask advise for a layout for each engine."""
     spark = bench.runtime.session
     rows, part = pq.read_table(folder / f"{star.fact}.parquet"), bench.root / "part.parquet"
     step = -(-len(rows) // bench.files)
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.bench")
     for number in range(bench.files):  # by Spark, so that its arms differ from arrival order only in the order
         pq.write_table(rows.slice(number * step, step), part)
-        spark.read.parquet(str(part)).coalesce(1).write.format("delta").mode("append").save(str(bench.base))
+        arrived = spark.read.parquet(str(part)).coalesce(1)
+        arrived.write.format("delta").mode("append").save(str(bench.base))
+        if number == 0:
+            create_iceberg(arrived, str(ICEBERG))
+        else:
+            arrived.writeTo(str(ICEBERG)).append()
     bench.reset_delta()
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.bench")
-    create_iceberg(spark.read.format("delta").load(str(bench.base)).coalesce(1), str(ICEBERG))
-    bench.snapshot = spark.sql(f"SELECT snapshot_id FROM {ICEBERG}.snapshots").first().snapshot_id
-    path = bench.root / "choosing.sql"
-    path.write_text(";\n".join(on_table(star, star.queries(queries, CHOOSING))) + ";\n")
+    snapshots = f"SELECT snapshot_id FROM {ICEBERG}.snapshots ORDER BY committed_at DESC"
+    bench.snapshot = spark.sql(snapshots).first().snapshot_id
+    choosing = star.queries(queries, CHOOSING)
     # As long as the dimensions do not exist, no condition through a join can be used.
-    before = advised_on(bench, path)
+    before = advised_on(bench, star, DELTA, "duckdb", choosing)
+    without_joins = before.best.layout if before is not None and before.best else None
     for source in folder.glob("*.parquet"):
         if source.stem != star.fact:
             write_deltalake(str(bench.base.parent / source.stem), pq.read_table(source))
-    found = advised_on(bench, path)
-    without_joins = before.best.layout if before is not None and before.best else None
-    if found is None:
-        raise RuntimeError(f"{star.name}: no query can skip files")
-    plain = [choice.layout for choice in found.choices if not choice.layout.cuts][-1]
-    return Case(star, folder, bench, plain, found.best.layout if found.best else None, without_joins, found.notes)
+            create_iceberg(spark.read.parquet(str(source)), f"ice.bench.{source.stem}")
+    cases = []
+    for engine in BY_ENGINE:
+        found = advised_on(bench, star, DELTA, engine, choosing)
+        if found is None:
+            raise RuntimeError(f"{star.name}: no query can skip files")
+        cases.append(Case(star, folder, bench, engine, found))
+    duck, spark_case = cases
+    duck.without_joins = without_joins
+    spark_case.on_iceberg = advised_on(bench, star, ICEBERG, "spark", choosing)
+    return cases
 
 
-def advised_on(bench: Bench, workload: Path) -> Study | None:
+def advised_on(bench: Bench, star: Star, table: TableName, engine: str, queries: Sequence[str]) -> Study | None:
     """Return the result of `advise`; None if no query has a condition that can skip files."""
-    project = replace(bench.project, query_engine="duckdb")
+    path = bench.root / "choosing.sql"
+    path.write_text(";\n".join(on_table(star, table, queries)) + ";\n")
+    project = replace(bench.project, query_engine=engine)
     options = StudyOptions(files=bench.files, time_limit=120)
     try:
-        return advise(project, str(DELTA), [workload], options, spark=bench.runtime.session)
+        return advise(project, str(table), [path], options, spark=bench.runtime.session)
     except SpecError as error:
         if any(diagnostic.code == "ZL073" for diagnostic in error.diagnostics):
             return None
@@ -435,54 +485,58 @@ def advised_on(bench: Bench, workload: Path) -> Study | None:
 
 def as_section(found: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of the section in Markdown, with all arms, also those that are worse."""
-    yield f"{SECTION}: what DuckDB reads of star schemas"
+    yield f"{SECTION}: what DuckDB and Spark read of star schemas"
     yield ""
     yield "Made by `python benchmarks/layouts.py`. [docs/layout-benchmark.md](../docs/layout-benchmark.md) explains the"
     yield "arms and the columns. Layouts were chosen for other constants than those of the measured queries."
     for name, star in found.items():
-        first = star["arms"][0]
-        yield ""
-        yield f"### {name}"
-        yield ""
         scale = f"scale {star['scale']:g}, " if name != "flights" else ""
+        yield from ("", f"### {name}", "")
         yield f"{scale}{star['rows']:,} rows, {star['queries']} queries, {star['machine']}."
-        cuts = f", and {star['cuts']} cuts" if star["cuts"] else ", without cuts"
-        yield f"Columns that `advise` chose: {star['columns']}, curve {star['curve']}{cuts}."
-        if not star["recommended"]:
-            yield "It recommends no layout, because no layout saves 5 %."
-        yield ""
-        yield "| arm | files | MiB written | files read | MiB read | / arrival order |"
-        yield "|---|---|---|---|---|---|"
-        best = min(arm["bytes_read"] for arm in star["arms"])
-        for arm in star["arms"]:
-            share = f"{arm['bytes_read'] / first['bytes_read']:.3f}"
-            share = f"**{share}**" if arm["bytes_read"] == best else share
-            yield (
-                f"| {arm['arm']} | {arm['files']} | {arm['bytes'] / 2**20:.1f} | {arm['files_read']:.1f} "
-                f"| {arm['bytes_read'] / 2**20:.1f} | {share} |"
-            )
-        if "forecast" in star:  # not in results from before this was measured
-            yield from _forecast_lines(star)
+        for engine, title, read in (("duckdb", "DuckDB", "MiB read"), ("spark", "Spark", "MiB of files read")):
+            if engine in star:
+                yield from _table(star[engine], title, read)
 
 
-def _forecast_lines(star: dict[str, Any]) -> Iterator[str]:
-    """Yield what was stated about the recommended layout before it was applied, and the advice without joins."""
+def _table(found: dict[str, Any], title: str, read: str) -> Iterator[str]:
+    """Yield what one engine reads. read: the heading of the column of bytes."""
+    cuts = f", and {found['cuts']} cuts" if found["cuts"] else ", without cuts"
+    partitions = f" On Iceberg, it partitions by {', '.join(found['partitions'])}." if found["partitions"] else ""
+    yield from ("", f"#### Read by {title}", "")
+    yield f"Columns that `advise` chose: {found['columns']}, curve {found['curve']}{cuts}.{partitions}"
+    if not found["recommended"]:
+        yield "It recommends no layout, because no layout saves 5 %."
     yield ""
-    if star["without_joins"] is None:
-        yield "Without conditions through joins, `advise` recommends no layout."
-    else:
-        yield f"Without conditions through joins, `advise` chooses: {star['without_joins']}."
-    stated = star["forecast"]
-    if stated is not None:
-        (read,) = (arm for arm in star["arms"] if arm["arm"] == ADVISED)
-        mib = {key: stated[key] / 2**20 for key in ("bytes", "low", "high")}
+    yield f"| arm | files | MiB written | files read | {read} | / arrival order |"
+    yield "|---|---|---|---|---|---|"
+    first, best = found["arms"][0], min(arm["bytes_read"] for arm in found["arms"])
+    for arm in found["arms"]:
+        share = f"{arm['bytes_read'] / first['bytes_read']:.3f}"
+        share = f"**{share}**" if arm["bytes_read"] == best else share
         yield (
-            f"`plan --sample` predicted for {stated['share']:.0%} of these queries, in the recommended layout: "
-            f"{stated['files']:.1f} files of {mib['bytes']:.2f} MiB ({mib['low']:.2f} to {mib['high']:.2f}) a query, "
-            f"and at least {stated['floor_files']:.1f} files in any layout. DuckDB read data of "
-            f"{read['files_read']:.1f} files of {read['bytes_opened'] / 2**20:.2f} MiB: the prediction of bytes is "
-            f"{stated['bytes'] / read['bytes_opened'] - 1:+.1%} off."
+            f"| {arm['arm']} | {arm['files']} | {arm['bytes'] / 2**20:.1f} | {arm['files_read']:.1f} "
+            f"| {arm['bytes_read'] / 2**20:.1f} | {share} |"
         )
+    yield ""
+    if title == "DuckDB":
+        without = found["without_joins"]
+        chosen = "recommends no layout" if without is None else f"chooses: {without}"
+        yield f"Without conditions through joins, `advise` {chosen}."
+    for arm, stated in found["forecasts"].items():
+        yield _forecast_line(arm, stated, title)
+
+
+def _forecast_line(arm: str, stated: dict[str, Any] | None, title: str) -> str:
+    if stated is None:
+        return f"- {arm}: `plan --sample` predicts nothing, because the partitioning changes."
+    mib = {key: stated[key] / 2**20 for key in ("bytes", "low", "high", "read_bytes")}
+    return (
+        f"- {arm}: `plan --sample` predicted for {stated['share']:.0%} of these queries {stated['files']:.1f} files of "
+        f"{mib['bytes']:.2f} MiB ({mib['low']:.2f} to {mib['high']:.2f}) a query, and at least "
+        f"{stated['floor_files']:.1f} files in any layout. {title} read {stated['read_files']:.1f} files of "
+        f"{mib['read_bytes']:.2f} MiB: the prediction of bytes is {stated['bytes'] / stated['read_bytes'] - 1:+.1%} "
+        "off."
+    )
 
 
 if __name__ == "__main__":
