@@ -28,6 +28,7 @@ import pyspark
 from arms import delta_zorder, iceberg_rewrite, target_size
 from deltalake import DeltaTable, write_deltalake
 from lineitem import DELTA, ICEBERG, Bench, attach, create_iceberg
+from qd_tree import leaves_of
 from reads import Reads, read_by_duckdb, read_by_spark
 from results import replace_section
 from stars import STARS, MissingDataError, Star
@@ -51,6 +52,7 @@ SECTION = "## Layouts"
 ADVISED = "zlayout: as advised"
 BY_MONTHS = "zlayout: as many files as months"
 ON_ICEBERG = "zlayout: as advised on Iceberg"
+QD_TREE = "qd-tree"
 FOR_SPARK = "zlayout: as advised for Spark"
 FOR_SPARK_ON_ICEBERG = "zlayout: as advised for Spark on Iceberg"
 CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of those that are measured
@@ -123,6 +125,15 @@ def sorted_by(case: Case, keys: Sequence[str]) -> list[Path]:
     paths = [folder / f"{number:05}.parquet" for number in range(case.bench.files)]
     for number, path in enumerate(paths):
         pq.write_table(rows.slice(number * step, step), path)
+    return paths
+
+
+def qd_tree(case: Case) -> list[Path]:
+    """Choose the cuts of each part by all queries that choose layouts, and write each leaf as a file."""
+    rows, folder, paths = pq.read_table(case.source), case.outputs, list[Path]()
+    for number, leaf in enumerate(leaves_of(rows, case.advice.queries, case.bench.files)):
+        paths.append(folder / f"{number:05}.parquet")
+        pq.write_table(rows.take(leaf), paths[-1])
     return paths
 
 
@@ -258,6 +269,7 @@ ARMS: dict[str, Callable[[Case], list[Path]]] = {
     "Iceberg: sort": iceberg_sort,
     "Iceberg: zorder": iceberg_zorder,
     "Iceberg: hilbert": iceberg_hilbert,
+    QD_TREE: qd_tree,
 }
 # The layouts that zlayout applies. None: nothing is recommended, so that the table stays in arrival order.
 LAYOUTS: dict[str, Callable[[Case], LayoutSpec | None]] = {
