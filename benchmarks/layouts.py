@@ -31,7 +31,7 @@ from lineitem import DELTA, ICEBERG, Bench, attach, create_iceberg
 from qd_tree import leaves_of
 from reads import Reads, read_by_duckdb, read_by_spark
 from results import replace_section
-from stars import STARS, MissingDataError, Star
+from stars import STARS, MissingDataError, Star, extension
 
 from zlayout.advisor.model import Study
 from zlayout.errors import Location, SpecError
@@ -53,6 +53,7 @@ ADVISED = "zlayout: as advised"
 BY_MONTHS = "zlayout: as many files as months"
 ON_ICEBERG = "zlayout: as advised on Iceberg"
 QD_TREE = "qd-tree"
+DUCKLAKE = "DuckLake: sort"
 FOR_SPARK = "zlayout: as advised for Spark"
 FOR_SPARK_ON_ICEBERG = "zlayout: as advised for Spark on Iceberg"
 CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of those that are measured
@@ -135,6 +136,22 @@ def qd_tree(case: Case) -> list[Path]:
         paths.append(folder / f"{number:05}.parquet")
         pq.write_table(rows.take(leaf), paths[-1])
     return paths
+
+
+def ducklake(case: Case) -> list[Path]:
+    """Insert into a DuckLake table that is sorted by the columns."""
+    folder = case.outputs
+    with duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": 1}) as duck:
+        duck.execute(f"LOAD '{extension('ducklake')}'")
+        duck.execute(f"ATTACH 'ducklake:{folder}/catalog.ducklake' AS lake (DATA_PATH '{folder}/data')")
+        duck.execute(f"CREATE TABLE lake.fact AS FROM '{case.source}' LIMIT 0")
+        duck.execute(f"ALTER TABLE lake.fact SET SORTED BY ({', '.join(case.keys)})")
+        # A file ends after the row group with which it reaches the target size. Row groups end after 2,048 rows.
+        rows = -(-pq.read_metadata(case.source).num_rows // case.bench.files)
+        duck.execute(f"CALL lake.set_option('parquet_row_group_size', '{rows}')")
+        duck.execute("CALL lake.set_option('target_file_size', '1KB')")
+        duck.execute(f"INSERT INTO lake.fact FROM '{case.source}'")
+        return [Path(path) for path, *_ in duck.execute("FROM ducklake_list_files('lake', 'fact')").fetchall()]
 
 
 def by_month(case: Case) -> list[Path]:
@@ -270,6 +287,7 @@ ARMS: dict[str, Callable[[Case], list[Path]]] = {
     "Iceberg: zorder": iceberg_zorder,
     "Iceberg: hilbert": iceberg_hilbert,
     QD_TREE: qd_tree,
+    DUCKLAKE: ducklake,
 }
 # The layouts that zlayout applies. None: nothing is recommended, so that the table stays in arrival order.
 LAYOUTS: dict[str, Callable[[Case], LayoutSpec | None]] = {
@@ -313,6 +331,12 @@ def main() -> int:
     arms = arguments.arms.split(",")
     if unknown := set(arms) - set(ARMS) - set(LAYOUTS):
         parser.error(f"unknown arms: {', '.join(sorted(unknown))}")
+    if DUCKLAKE in arms:
+        try:
+            extension("ducklake")
+        except MissingDataError as error:
+            print(f"{DUCKLAKE} is left out: {error}", file=sys.stderr)
+            arms.remove(DUCKLAKE)
     before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for star in STARS:
         if star.name not in arguments.stars.split(","):

@@ -63,6 +63,18 @@ def export(duck: duckdb.DuckDBPyConnection, folder: Path, name: str, query: str)
     duck.execute(f"COPY (SELECT {', '.join(columns)} FROM ({query})) TO '{folder / name}.parquet' (FORMAT parquet)")
 
 
+def extension(name: str) -> Path:
+    """Return the file of an extension of DuckDB. Raises MissingDataError if its package is not installed."""
+    package = f"duckdb_extension_{name}"
+    found = importlib.util.find_spec(package)
+    where = Path(found.origin).parent if found is not None and found.origin else None
+    files = sorted(where.rglob("*.duckdb_extension")) if where is not None else []
+    matching = [path for path in files if f"v{duckdb.__version__}" in path.parts]
+    if not matching:
+        raise MissingDataError(f"install {package.replace('_', '-')} of the version of duckdb, {duckdb.__version__}")
+    return matching[0]
+
+
 def month_of(draw: Draw, first: int, last: int) -> tuple[int, int]:
     return draw.randint(first, last), draw.randint(1, 12)
 
@@ -318,16 +330,8 @@ SSB = (
 
 
 def make_tpcds(folder: Path, scale: float) -> None:
-    package = "duckdb_extension_tpcds"
-    found = importlib.util.find_spec(package)
-    where = Path(found.origin).parent if found is not None and found.origin else None
-    files = sorted(where.rglob("*.duckdb_extension")) if where is not None else []
-    version = f"v{duckdb.__version__}"
-    matching = [path for path in files if version in path.parts]
-    if not matching:
-        raise MissingDataError(f"install {package.replace('_', '-')} of the version of duckdb, {duckdb.__version__}")
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as duck:
-        duck.execute(f"LOAD '{matching[0]}'")
+        duck.execute(f"LOAD '{extension('tpcds')}'")
         duck.execute(f"CALL dsdgen(sf={scale})")
         for name in (
             "store_sales",
