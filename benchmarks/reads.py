@@ -23,7 +23,7 @@ class Reads:
     Attributes:
         files: For each query, the number of files that it reads.
         opened: For each query, the size of these files.
-        bytes: The bytes of data that all queries read, without footers; 0 if they are not measured.
+        bytes: The bytes of data that all queries read, without footers; for Spark, the sum of `opened`.
         rows: The number of rows of the fact and a hash of them, which are those of each layout.
         results: For each query, the number of rows of the result.
     """
@@ -101,7 +101,7 @@ def read_by_spark(
         results.append(len(frame.collect()))
         read.append(_files_read(frame, table))
     files, opened = zip(*read, strict=True)
-    return Reads(files, opened, 0, (found[0], found[1]), tuple(results))
+    return Reads(files, opened, sum(opened), (found[0], found[1]), tuple(results))
 
 
 def _files_read(frame: DataFrame, table: str) -> tuple[int, int]:
@@ -136,7 +136,8 @@ def _of_iceberg(scan: Any) -> tuple[int, int]:
     """The files of the tasks. Iceberg's metrics of files are from before Spark skips partitions by keys."""
     splits = int(scan.metrics().apply("numSplits").value())
     parts = scan.inputRDD().partitions() if splits else ()
-    tasks = [task for part in parts for one in _elements(part.inputPartitions()) for task in one.taskGroup().tasks()]
+    groups = [one.taskGroup().tasks() for part in parts for one in _elements(part.inputPartitions())]
+    tasks = [task for group in groups for task in group.toArray()]
     if len(tasks) != splits:
         raise RuntimeError(f"Spark planned {len(tasks)} tasks and read {splits}")
     sizes = {task.file().location(): int(task.file().fileSizeInBytes()) for task in tasks}
