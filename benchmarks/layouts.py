@@ -541,7 +541,7 @@ def _table(found: dict[str, Any], title: str, read: str) -> Iterator[str]:
     yield from ("", f"#### Read by {title}", "")
     yield f"Columns that `advise` chose: {found['columns']}, curve {found['curve']}{cuts}.{partitions}"
     if not found["recommended"]:
-        yield "It recommends no layout, because no layout saves 5 %."
+        yield "It recommends no order of the rows alone, because none saves 5 %."
     yield ""
     yield f"| arm | files | MiB written | files read | {read} | / arrival order |"
     yield "|---|---|---|---|---|---|"
