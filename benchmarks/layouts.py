@@ -557,7 +557,7 @@ def _table(found: dict[str, Any], title: str, read: str) -> Iterator[str]:
     if title == "DuckDB":
         without = found["without_joins"]
         chosen = "recommends no layout" if without is None else f"chooses: {without}"
-        yield f"Without conditions through joins, `advise` {chosen}."
+        yield from (f"Without conditions through joins, `advise` {chosen}.", "")
     for arm, stated in found["forecasts"].items():
         yield _forecast_line(arm, stated, title)
 
