@@ -6,7 +6,8 @@ sample is divided by the candidate after which the queries read the fewest rows,
 sides, and each side is divided in the same way. A layout has one list of cuts for all parts: those that divided any
 part, the one with the largest gain first.
 
-Queries that are held out from the choice, if possible with other constants, decide whether the cuts are recommended.
+Whether they are recommended is decided by cross-validation: each half of the queries, if possible with other constants,
+is read with cuts that the other half chooses. The recommended cuts are chosen by all queries.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
 MIN_GAIN = 0.001
 # The number of cuts and the length of a string in a cut are limited, because layout records contain the cuts.
 MAX_CUTS, MAX_TEXT_OF_CUT = 64, 100
-# Cuts must save at least this share of the bytes that the held-out queries read in the best layout without cuts.
-MIN_SAVING_OF_CUTS = 0.05
+# Cuts must save at least this share of the bytes that queries they were not chosen from read without the cuts.
+MIN_SAVING_OF_CUTS = 0.03
 # A shorter list of cuts is preferred if the bytes that the queries read are at most the lowest times this factor.
 SHORTER = 1.01
 # Only the candidates and the predicates with the largest weights are used, so that the search ends in seconds.
@@ -142,34 +143,29 @@ Measure = Callable[[Layout, Sequence[TableQuery]], Choice]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A layout with cuts, or in partitions, and the check of these by the held-out queries.
+    """A layout with cuts, or in partitions, and the check of these by queries that they were not chosen from.
 
     Attributes:
         layout: The layout.
-        queries: The number of held-out queries.
-        share: The bytes that they read in this layout, divided by those in the best layout without cuts or partitions.
+        queries: The number of these queries.
+        share: The bytes that they read, divided by those in the best layout without cuts or partitions.
     """
 
     layout: Layout
     queries: int
     share: float
 
-    @property
-    def is_better(self) -> bool:
-        """Whether the cuts or partitions save the held-out queries enough to be recommended."""
-        return self.share <= 1 - MIN_SAVING_OF_CUTS
-
-    @property
-    def held_out(self) -> str:
-        """The number of held-out queries in words."""
-        return f"{plural(self.queries, 'query')} that they were not chosen from"
+    def saves(self, least: float) -> bool:
+        """Whether the cuts or partitions save at least this share of the bytes."""
+        return self.share <= 1 - least
 
 
 def note_on_cuts(checked: Checked) -> str:
     """Return the result of the check of recommended cuts in one sentence."""
     return (
-        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {checked.held_out} read "
-        f"{share(checked.share)} of the bytes that they read without the cuts."
+        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload. In a check, each half of "
+        f"{plural(checked.queries, 'query')} read, with cuts chosen by the other half, {share(checked.share)} of the "
+        "bytes that it read without cuts."
     )
 
 
@@ -180,7 +176,7 @@ def search_cuts(
     measure: Measure,
     deadline: float,
 ) -> Checked | None:
-    """Choose cuts by a part of the queries, and check them by the held-out queries.
+    """Choose cuts by all queries, and check by each part of them what cuts that the other part chooses are worth.
 
     Args:
         start: The best layout without cuts.
@@ -190,26 +186,33 @@ def search_cuts(
         deadline: The time on the monotonic clock at which the search ends.
 
     Returns:
-        The layout with cuts and the check; None if there are no cuts, if no query can be held out, or if the deadline
-        passed before all lists of cuts were measured.
+        The layout with cuts and the check; None if there are no cuts, if the queries cannot be divided, or if the
+        deadline passed before all lists of cuts were measured.
     """
-    chosen_from, held_out = split(queries)
-    if not held_out:
+
+    def chosen(by: Sequence[TableQuery]) -> Layout | None:
+        """Return the layout with the best list of cuts; None without cuts, or after the deadline."""
+        cuts = propose(by, drawn, deadline)
+        # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
+        found: list[Choice] = []
+        for halved in range(len(cuts).bit_length()):
+            if time.monotonic() > deadline:
+                return None
+            found.append(measure(with_cuts(start, cuts[: -(-len(cuts) >> halved)]), by))
+        lowest = min((choice.costs.mean_bytes for choice in found), default=0.0)
+        good = [choice.layout for choice in found if choice.costs.mean_bytes <= SHORTER * lowest]
+        return good[-1] if good else None
+
+    parts = split(queries)
+    if not all(parts) or (best := chosen(queries)) is None:
         return None
-    cuts = propose(chosen_from, drawn, deadline)
-    # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
-    layouts = [with_cuts(start, cuts[: -(-len(cuts) >> halved)]) for halved in range(len(cuts).bit_length())]
-    found: list[Choice] = []
-    for layout in layouts:
-        if time.monotonic() > deadline:
+    before = after = 0.0
+    for by, held_out in (parts, parts[::-1]):
+        if (layout := chosen(by)) is None:
             return None
-        found.append(measure(layout, chosen_from))
-    if not found:
-        return None
-    lowest = min(choice.costs.mean_bytes for choice in found)
-    best = [choice for choice in found if choice.costs.mean_bytes <= SHORTER * lowest][-1].layout
-    before = measure(start, held_out).costs.mean_bytes
-    return Checked(best, len(held_out), measure(best, held_out).costs.mean_bytes / before if before else 1.0)
+        before += measure(start, held_out).costs.total_bytes
+        after += measure(layout, held_out).costs.total_bytes
+    return Checked(best, len(queries), after / before if before else 1.0)
 
 
 def split(queries: Sequence[TableQuery]) -> tuple[list[TableQuery], list[TableQuery]]:

@@ -147,6 +147,11 @@ class Costs:
         """The mean number of bytes, weighted by the weights of the queries."""
         return float(np.average(self.bytes, weights=self.weights))
 
+    @property
+    def total_bytes(self) -> float:
+        """The number of bytes of all queries, each times its weight."""
+        return float(self.bytes @ self.weights)
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

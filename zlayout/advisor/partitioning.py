@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from zlayout.advisor.costs import measure
 from zlayout.advisor.cuts import Checked, split
 from zlayout.advisor.model import Choice, TableQuery
+from zlayout.message_text import plural
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.planner.sampled import MAX_SMALL_SHARE
 from zlayout.planner.simulation import Drawn, Rewrite, draws_of
@@ -52,8 +53,9 @@ def note_on_partitions(fields: Sequence[PartitionField], checked: Checked) -> st
     """Return the result of the check of recommended partitions in one sentence."""
     names = ", ".join(map(str, fields))
     return (
-        f"Partitions by {names}: {checked.held_out} read {share(checked.share)} of the bytes that they read in the "
-        "best layout without partitions. By the keys of joined tables, Spark skips partitions and no files."
+        f"Partitions by {names}: {plural(checked.queries, 'query')} that they were not chosen from read "
+        f"{share(checked.share)} of the bytes that they read in the best layout without partitions. "
+        "By the keys of joined tables, Spark skips partitions and no files."
     )
 
 

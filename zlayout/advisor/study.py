@@ -13,7 +13,7 @@ from functools import cache, partial
 import numpy as np
 
 from zlayout.advisor.costs import column_shares, costs, lowest, measure
-from zlayout.advisor.cuts import Checked, note_on_cuts, search_cuts
+from zlayout.advisor.cuts import MIN_SAVING_OF_CUTS, Checked, note_on_cuts, search_cuts
 from zlayout.advisor.model import (
     Choice,
     ColumnUse,
@@ -387,7 +387,7 @@ def study(
         tried += len(search.known)
     if question.partitions and choices:
         partitioned = _partitioned(choices, declared, draws, queries, question, started)
-        if partitioned is not None and partitioned[1].is_better:
+        if partitioned is not None and partitioned[1].saves(MIN_SAVING):
             choice, checked = partitioned
             choices, notes = [*choices, choice], (*notes, note_on_partitions(choice.partition_by or (), checked))
     now = costs(queries, state.files)
@@ -458,7 +458,7 @@ def _search(
         checked = search_cuts(
             choices[0].layout, queries, more, lambda layout, own: in_new_size(measure(draws, layout, own)), limit
         )
-        if checked is not None and checked.is_better:
+        if checked is not None and checked.saves(MIN_SAVING_OF_CUTS):
             notes = (note_on_cuts(checked),)
             choices.append(measure(draws, checked.layout, queries))
     # A step that was not measured again before the time limit is shown with its result on fewer rows.
