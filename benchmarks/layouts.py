@@ -232,6 +232,12 @@ def advised(case: Case, table: TableName, study: Study | None, files: int | None
     return None if best is None else declared(case, table, best.layout, best.partition_by, files)
 
 
+def advised_for_months(case: Case) -> LayoutSpec | None:
+    """Return what advise recommends for as many files as there are months."""
+    files, queries = len(by_month(case)), case.star.queries(case.advice.statements, CHOOSING)
+    return advised(case, DELTA, advised_on(case.bench, case.star, DELTA, case.engine, queries, files), files)
+
+
 def applied(case: Case, spec: LayoutSpec | None) -> list[Path]:
     """Apply a layout as the product does. Without one, the table stays in arrival order."""
     if spec is None:
@@ -295,7 +301,7 @@ LAYOUTS: dict[str, Callable[[Case], LayoutSpec | None]] = {
     "zlayout: hilbert": lambda case: declared(case, DELTA, replace(case.plain, curve="hilbert")),
     "zlayout: without joins": lambda case: declared(case, DELTA, case.without_joins),
     ADVISED: lambda case: advised(case, DELTA, case.advice),
-    BY_MONTHS: lambda case: advised(case, DELTA, case.advice, len(by_month(case))),
+    BY_MONTHS: advised_for_months,
     ON_ICEBERG: lambda case: advised(case, ICEBERG, case.advice),
     FOR_SPARK: lambda case: advised(case, DELTA, case.advice),
     FOR_SPARK_ON_ICEBERG: lambda case: advised(case, ICEBERG, case.on_iceberg),
@@ -505,12 +511,14 @@ def open_cases(star: Star, folder: Path, bench: Bench, queries: int) -> list[Cas
     return cases
 
 
-def advised_on(bench: Bench, star: Star, table: TableName, engine: str, queries: Sequence[str]) -> Study | None:
-    """Return the result of `advise`; None if no query has a condition that can skip files."""
+def advised_on(
+    bench: Bench, star: Star, table: TableName, engine: str, queries: Sequence[str], files: int | None = None
+) -> Study | None:
+    """Return the result of `advise` for a number of files; None if no query has a condition that can skip files."""
     path = bench.root / "choosing.sql"
     path.write_text(";\n".join(on_table(star, table, queries)) + ";\n")
     project = replace(bench.project, query_engine=engine)
-    options = StudyOptions(files=bench.files, time_limit=120)
+    options = StudyOptions(files=files or bench.files, time_limit=120)
     try:
         return advise(project, str(table), [path], options, spark=bench.runtime.session)
     except SpecError as error:
