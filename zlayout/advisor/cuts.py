@@ -163,9 +163,9 @@ class Checked:
 def note_on_cuts(checked: Checked) -> str:
     """Return the result of the check of recommended cuts in one sentence."""
     return (
-        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload. In a check, each half of "
-        f"{plural(checked.queries, 'query')} read, with cuts chosen by the other half, {share(checked.share)} of the "
-        "bytes that it read without cuts."
+        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload. In a check, "
+        f"{plural(checked.queries, 'query')} read {share(checked.share)} of the bytes that they read without cuts; the "
+        "cuts for each half of them were chosen by the other half."
     )
 
 

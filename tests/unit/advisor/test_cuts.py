@@ -140,7 +140,7 @@ def test_the_study_recommends_cuts_and_says_how_they_were_checked() -> None:
     found = study(state, tuple(MONTHS), rewrite, question)
     assert found.best.layout.curve == "workload"
     (note,) = found.notes
-    assert note.endswith("of the bytes that it read without cuts.")
+    assert note.endswith("the cuts for each half of them were chosen by the other half.")
     without = study(state, tuple(MONTHS), rewrite, replace(question, cuts=False))
     assert found.best.costs.mean_bytes < 0.9 * without.best.costs.mean_bytes
 
@@ -159,8 +159,8 @@ def test_cuts_that_make_files_larger_than_they_save_are_not_recommended(monkeypa
 def test_the_note_counts_in_the_singular() -> None:
     note = note_on_cuts(Checked(with_cuts(KD, [Compare("day", "<", date(2026, 7, 1))]), 2, 0.9))
     assert note == (
-        "1 cut at constants of the workload. In a check, each half of 2 queries read, with cuts chosen by the other "
-        "half, 90% of the bytes that it read without cuts."
+        "1 cut at constants of the workload. In a check, 2 queries read 90% of the bytes that they read without cuts; "
+        "the cuts for each half of them were chosen by the other half."
     )
 
 
