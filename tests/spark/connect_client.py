@@ -31,6 +31,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 
 import zlayout
 from zlayout.cli.apply import Moment
@@ -61,6 +62,16 @@ def session() -> Iterator[SparkSession]:
     yield session
     session.release_session_on_close = False  # the last test has killed the server
     session.stop()
+
+
+def test_a_closed_session_is_not_closed_again_when_it_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = connect.open_session(URL)
+    connect.close_session(own)
+    waited = list[bool]()
+    monkeypatch.setattr(ExecutePlanResponseReattachableIterator, "shutdown", lambda: waited.append(True))
+    own.__del__()  # as Python does in any thread
+    assert own.client.is_closed
+    assert waited == []
 
 
 class Table:

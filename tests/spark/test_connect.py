@@ -20,7 +20,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("tests", "passed"), [("not long", 13), pytest.param("long", 115, marks=pytest.mark.long)], ids=["daily", "others"]
+    ("tests", "passed"), [("not long", 14), pytest.param("long", 115, marks=pytest.mark.long)], ids=["daily", "others"]
 )
 def test_a_client_without_java(python: Path, tmp_path: Path, tests: str, passed: int) -> None:
     catalog, events = tmp_path / "catalog", tmp_path / "events"

@@ -111,12 +111,17 @@ def session_beside(given: SparkSession) -> SparkSession:
 
 
 def close_session(session: SparkSession) -> None:
-    """Release a session, unless its server no longer answers, and close its connection."""
+    """Release a session, unless its server no longer answers, and close its connection.
+
+    pyspark closes the connection again when Python collects the session, and then waits for requests of all other
+    sessions. If Python does so in the thread in which gRPC adds tokens to requests, both wait forever.
+    """
     connected: Any = session
     if session in _lost:
         connected.release_session_on_close = False
     with suppress(Exception):
         connected.stop()
+    connected.client.close = lambda: None
 
 
 def place_of(remote: str) -> str:

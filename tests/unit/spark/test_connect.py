@@ -149,6 +149,7 @@ def fake_session() -> Any:
     session.addTag = lambda _: None
     session.registerProgressHandler = lambda handler: setattr(session, "handler", handler)
     session.stop = lambda: setattr(session, "stopped", True)
+    session.client = SimpleNamespace()
     return session
 
 
