@@ -116,7 +116,7 @@ def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
     return before.transpose(2, 0, 1), after.transpose(2, 0, 1)
 
 
-# The search for the cuts of a layout, and their check by the held-out queries.
+# The search for the cuts of a layout, and their check by queries that they are not chosen from.
 
 # In one part, a cut must save at least this share of the rows that all queries would read of the sample if they skipped
 # none.
@@ -216,23 +216,24 @@ def search_cuts(
 
 
 def split(queries: Sequence[TableQuery]) -> tuple[list[TableQuery], list[TableQuery]]:
-    """Divide queries into those by which cuts are chosen, and the held-out queries.
+    """Divide queries into two parts, of which one chooses and the other one checks.
 
-    Of the queries that differ only in their constants, every second one is held out. A query with several executions is
-    in both parts, with half of its weight in each. A single execution that differs from all others is not held out.
+    Of the queries that differ only in their constants, every second one is in the second part. A query with several
+    executions is in both parts, with half of its weight in each. A single execution that differs from all others is in
+    the first part.
     """
     shapes: dict[tuple[Predicate, ...], int] = {}
-    chosen_from, held_out = [], []
+    first, second = [], []
     for query in queries:
         shape = tuple(with_leaves(p, _without_values) for p in query.predicates)
         number = shapes[shape] = shapes.get(shape, -1) + 1
         if query.weight >= 2:
             half = replace(query, query=replace(query.query, weight=query.weight / 2))
-            chosen_from.append(half)
-            held_out.append(half)
+            first.append(half)
+            second.append(half)
         else:
-            (held_out if number % 2 else chosen_from).append(query)
-    return chosen_from, held_out
+            (second if number % 2 else first).append(query)
+    return first, second
 
 
 def candidates(queries: Sequence[TableQuery]) -> list[Compare]:
