@@ -61,7 +61,7 @@ def session() -> Iterator[SparkSession]:
     session: Any = SparkSession.builder.remote(URL).create()
     yield session
     session.release_session_on_close = False  # the last test has killed the server
-    session.stop()
+    connect.close_session(session)
 
 
 def test_a_closed_session_is_not_closed_again_when_it_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:

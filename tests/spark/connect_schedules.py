@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 import zlayout
 from zlayout.formats.base import Commit, GroupFailed, Progress, Stage
 from zlayout.session.results import TableEvent
+from zlayout.spark.connect import close_session
 
 CATALOG = os.environ["CONNECT_CATALOG"]
 URL = f"sc://{os.environ['CONNECT_PLACE']}/;token={os.environ['CONNECT_TOKEN']}"
@@ -47,7 +48,7 @@ REFUSED = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "ValidationException",
 def session() -> Iterator[SparkSession]:
     session: Any = SparkSession.builder.remote(URL).create()
     yield session
-    session.stop()
+    close_session(session)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def schedules() -> Iterator[list[Schedule]]:
 def writer() -> Iterator[SparkSession]:
     session: Any = SparkSession.builder.remote(URL).create()
     yield session
-    session.stop()
+    close_session(session)
 
 
 class Table:
