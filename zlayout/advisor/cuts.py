@@ -127,6 +127,8 @@ MAX_CUTS, MAX_TEXT_OF_CUT = 64, 100
 MIN_SAVING_OF_CUTS = 0.03
 # A shorter list of cuts is preferred if the bytes that the queries read are at most the lowest times this factor.
 SHORTER = 1.01
+# A cut is left out if the queries then read at most this factor of the bytes.
+SAME = 1.002
 # Only the candidates and the predicates with the largest weights are used, so that the search ends in seconds.
 MAX_CANDIDATES = 1_000
 MAX_PREDICATES = 300
@@ -190,7 +192,7 @@ def search_cuts(
         deadline passed before all lists of cuts were measured.
     """
 
-    def chosen(by: Sequence[TableQuery]) -> Layout | None:
+    def chosen(by: Sequence[TableQuery]) -> Choice | None:
         """Return the layout with the best list of cuts; None without cuts, or after the deadline."""
         cuts = propose(by, drawn, deadline)
         # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
@@ -200,19 +202,29 @@ def search_cuts(
                 return None
             found.append(measure(with_cuts(start, cuts[: -(-len(cuts) >> halved)]), by))
         lowest = min((choice.costs.mean_bytes for choice in found), default=0.0)
-        good = [choice.layout for choice in found if choice.costs.mean_bytes <= SHORTER * lowest]
-        return good[-1] if good else None
+        good = [choice for choice in found if choice.costs.mean_bytes <= SHORTER * lowest]
+        return without_needless(good[-1], by) if good else None
+
+    def without_needless(best: Choice, by: Sequence[TableQuery]) -> Choice | None:
+        """Leave out each cut, the one with the smallest gain first, without which the queries read no more."""
+        for cut in reversed(best.layout.cuts):
+            if time.monotonic() > deadline:
+                return None
+            rest = [other for other in best.layout.cuts if other != cut]
+            if rest and (less := measure(with_cuts(start, rest), by)).costs.mean_bytes <= SAME * best.costs.mean_bytes:
+                best = less
+        return best
 
     parts = split(queries)
     if not all(parts) or (best := chosen(queries)) is None:
         return None
     before = after = 0.0
     for by, held_out in (parts, parts[::-1]):
-        if (layout := chosen(by)) is None:
+        if (of_half := chosen(by)) is None:
             return None
         before += measure(start, held_out).costs.total_bytes
-        after += measure(layout, held_out).costs.total_bytes
-    return Checked(best, len(queries), after / before if before else 1.0)
+        after += measure(of_half.layout, held_out).costs.total_bytes
+    return Checked(best.layout, len(queries), after / before if before else 1.0)
 
 
 def split(queries: Sequence[TableQuery]) -> tuple[list[TableQuery], list[TableQuery]]:

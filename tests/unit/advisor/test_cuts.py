@@ -164,6 +164,15 @@ def test_the_note_counts_in_the_singular() -> None:
     )
 
 
+def test_cuts_without_which_the_queries_read_no_more_are_left_out() -> None:
+    found = checked(MONTHS)
+    before = measure([DRAWN], found.layout, MONTHS).costs.mean_bytes
+    for cut in found.layout.cuts:
+        rest = [other for other in found.layout.cuts if other != cut]
+        assert measure([DRAWN], with_cuts(KD, rest), MONTHS).costs.mean_bytes > before
+    assert len(found.layout.cuts) < len(propose(MONTHS, DRAWN))
+
+
 def test_cuts_are_printed_one_in_a_line() -> None:
     found = checked(MONTHS)
     block = zorder_block(Choice(found.layout, FILES, Costs(np.zeros(1), np.zeros(1), np.ones(1)), {}))
