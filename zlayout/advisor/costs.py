@@ -23,6 +23,7 @@ from zlayout.advisor.model import (
     TableWorkload,
     Use,
 )
+from zlayout.planner.partitions import Index
 from zlayout.planner.simulation import Drawn, new_files, with_kept
 from zlayout.predicate.coercion import comparable, from_printed
 from zlayout.predicate.evaluate import answers, known
@@ -53,6 +54,7 @@ from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 # The part of a workload that concerns one table: the predicates of its queries, and the columns in them.
 
+NO_PARTITIONS: Index = np.zeros(0, np.int64)
 EVERY_ROW = And(())  # the predicate of a scan that has only a condition on partitions
 
 
@@ -248,7 +250,7 @@ def measure(
     sampled = not draws[0].rewrite.sample.complete
     names = tuple(layout.weights) if with_touched else ()
     touched = np.mean([[m.touched for m in layout_metrics(table, names)] for table in tables], axis=0)
-    each = [costs(queries, table, sampled=sampled) for table in tables]
+    each = [costs(queries, table, sampled=sampled, reached=d.reached) for d, table in zip(draws, tables, strict=True)]
     return Choice(layout, len(tables[0]), Costs.mean(each), dict(zip(names, touched.tolist(), strict=True)))
 
 
@@ -265,33 +267,66 @@ def points(keys: Mapping[str, pa.Array]) -> dict[str, ColumnBounds]:
     }
 
 
-def costs(queries: Sequence[TableQuery], files: FileTable, *, sampled: bool = False) -> Costs:
+def costs(
+    queries: Sequence[TableQuery], files: FileTable, *, sampled: bool = False, reached: Index = NO_PARTITIONS
+) -> Costs:
     """Return the cost of each query. A query with two scans of the table opens its files twice.
 
     Args:
         queries: The queries.
         files: The files.
         sampled: Whether the bounds of the files are those of sampled rows only. A scan then opens at least one file if
-            present files may have matching rows, because the sample may contain none of these rows. Partitions that
-            the table does not have at present may have matching rows.
+            present files may have matching rows, because the sample may contain none of these rows.
+        reached: See `Drawn.reached`.
     """
     known: dict[int, Bools] = {}  # by the identity of the predicate, because a hash takes as long as pruning
-    present = min((len(rows) for query in queries for rows in query.partitions), default=len(files.partitions))
-    by_keys = _by_keys(files.partitions[present:], {name: of.lower.type for name, of in files.bounds.items()})
-    limits: dict[Predicate | None, Bools] = {None: np.ones(max(len(files.partitions) - present, 0), bool)}
+    types = {name: of.lower.type for name, of in files.bounds.items()}
+    possible = _in_reached(files.partitions, reached, types)
 
     def of_scan(predicate: Predicate, partitions: Bools, limit: Predicate | None) -> tuple[float, float]:
         if id(predicate) not in known:
             known[id(predicate)] = may_match(predicate, files.bounds, files.rows)
-        if limit is not None and limit not in limits:
-            limits[limit] = by_keys(limit)
-        within = np.concatenate((partitions, limits[limit]))[files.partition]
-        hit = known[id(predicate)] & within
-        if sampled and not hit.any() and within.any():
+        by_limit, by_values = possible(predicate, partitions, limit)
+        within = by_limit[files.partition]
+        hit = known[id(predicate)] & within & by_values[files.partition]
+        if sampled and not hit.any() and within.any() and partitions.any():
             return 1.0, files.bytes[within].mean()
         return hit.sum(), files.bytes[hit].sum()
 
     return _summed(queries, of_scan)
+
+
+def _in_reached(
+    partitions: Sequence[Partition], reached: Index, types: Mapping[str, pa.DataType]
+) -> Callable[[Predicate, Bools, Predicate | None], tuple[Bools, Bools]]:
+    """Return a function that returns which partitions may have matching rows after a rewrite.
+
+    Its arguments are those of a scan, see `TableQuery.scans`. Its results are bool[P] each: by the condition on
+    partitions, and by the values of the partitions. What the present files of a partition contain does not count in a
+    partition to which other rows move.
+
+    Args:
+        partitions: The P partitions after the rewrite, those of the table first.
+        reached: See `Drawn.reached`.
+        types: The types of columns by name.
+    """
+    moved_to = [partitions[n] for n in reached.tolist()]
+    by_keys, by_values = _by_keys(moved_to, types), _by_values(moved_to, types)
+    limits: dict[Predicate | None, Bools] = {None: np.ones(len(moved_to), bool)}
+    values: dict[int, Bools] = {}
+
+    def possible(predicate: Predicate, present: Bools, limit: Predicate | None) -> tuple[Bools, Bools]:
+        by_limit, by_value = np.zeros(len(partitions), bool), np.ones(len(partitions), bool)
+        by_limit[: len(present)] = present
+        if len(moved_to):
+            if limit is not None and limit not in limits:
+                limits[limit] = by_keys(limit)
+            if id(predicate) not in values:
+                values[id(predicate)] = by_values(predicate)
+            by_limit[reached], by_value[reached] = limits[limit], values[id(predicate)]
+        return by_limit, by_value
+
+    return possible
 
 
 def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
@@ -303,19 +338,23 @@ def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
 
     drawn: Rows of a rewrite of the whole table, see `whole_rewrite`.
     """
-    targets, group, bounds, ones = drawn.rewrite.targets, drawn.group, points(drawn.keys), np.ones(len(drawn), np.int64)
+    targets, part, bounds, ones = drawn.targets, drawn.part, points(drawn.keys), np.ones(len(drawn), np.int64)
     count = len(targets)
-    rows = np.maximum(np.bincount(group, minlength=count), 1)
-    size = drawn.rewrite.of_groups(drawn.rewrite.files.live_bytes) / np.maximum(targets, 1)
+    rows = np.maximum(np.bincount(part, minlength=count), 1)
+    size = drawn.size / np.maximum(targets, 1)
+    partitions = (*drawn.rewrite.files.partitions, *drawn.new_partitions)
+    possible = _in_reached(partitions, drawn.reached, {name: of.type for name, of in drawn.keys.items()})
 
-    def of_scan(predicate: Predicate, partitions: Bools, limit: Predicate | None) -> tuple[float, float]:
-        match = may_match(predicate, bounds, ones) & partitions[group]
+    def of_scan(predicate: Predicate, present: Bools, limit: Predicate | None) -> tuple[float, float]:
+        by_limit, by_values = possible(predicate, present, limit)
+        within = (by_limit & by_values)[drawn.partition]
+        match = may_match(predicate, bounds, ones) & within[part]
         if limit is not None:
             match &= may_match(limit, bounds, ones)
-        share = np.bincount(group[match], minlength=count) / rows
+        share = np.bincount(part[match], minlength=count) / rows
         files = np.where(share > 0, np.clip(share * targets, 1.0, targets), 0.0)
-        if not files.any() and partitions.any():
-            files[np.argmax(partitions & (targets > 0))] = 1.0
+        if not files.any() and present.any() and within.any():
+            files[np.argmax(within & (targets > 0))] = 1.0
         return files.sum(), (files * size).sum()
 
     return _summed(queries, of_scan)

@@ -22,6 +22,7 @@ from zlayout.message_text import plural
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.planner.sampled import MAX_SMALL_SHARE
 from zlayout.planner.simulation import Drawn, Rewrite, draws_of
+from zlayout.planner.written_size import size_ratios
 from zlayout.report.words import share
 from zlayout.spec.model import Layout
 from zlayout.table.partition import PartitionField
@@ -100,7 +101,10 @@ def search_partitions(
         return None
     _, _, field, layout = min(tried, key=lambda one: one[:2])
     draws = draws_of(replace(rewrite, fields=(field,)))
-    choice = replace(measure(draws, layout, queries), partition_by=(field,))
+    # A study multiplies the bytes of each layout by the ratio without partitions.
+    whole, divided = (size_ratios(one, rewrite.stored)(layout) for one in (rewrite, draws[0].rewrite))
+    ratio = divided / whole if divided and whole else 1.0
+    choice = replace(measure(draws, layout, queries, size_ratio=ratio), partition_by=(field,))
     before = measure(draws_of(rewrite), layouts[0], held_out, with_touched=False).costs.mean_bytes
     after = measure(draws, layout, held_out, with_touched=False).costs.mean_bytes
     return choice, Checked(layout, len(held_out), after / before if before else 1.0)

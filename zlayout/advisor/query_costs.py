@@ -22,13 +22,14 @@ from zlayout.planner.model import BetterLayout, Payback, QueryCost, QueryGroup, 
 from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import Floats
 from zlayout.planner.sampled import min_error_of, rewrite_of
-from zlayout.planner.simulation import MAX_PARTS, MAX_ROWS, Rewrite, draw, draws_of, whole_rewrite
+from zlayout.planner.simulation import MAX_PARTS, MAX_ROWS, Drawn, Rewrite, draw, draws_of, whole_rewrite
 from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.written_size import size_ratios
 from zlayout.spec.layouts import DEFAULT_CURVE
 from zlayout.spec.model import CLUSTERING_CURVE, CURVES, Layout, LayoutSpec, Prices
 from zlayout.spec.semantics import check
 from zlayout.table.key_sample import KeySample
+from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.table.stored_rows import StoredRows
 
@@ -88,7 +89,13 @@ def searched(spec: LayoutSpec, state: TableState) -> Layout:
 
 
 def rewrite_of_table(
-    spec: LayoutSpec, state: TableState, names: Sequence[str], sample: KeySample, files: int | None = None
+    spec: LayoutSpec,
+    state: TableState,
+    names: Sequence[str],
+    sample: KeySample,
+    stored: StoredRows | None = None,
+    files: int | None = None,
+    fields: tuple[PartitionField, ...] | None = None,
 ) -> Rewrite:
     """Return the rewrite of a whole table, with the bounds that writers would store.
 
@@ -100,14 +107,17 @@ def rewrite_of_table(
         state: The observed table.
         names: The columns whose bounds are simulated.
         sample: Rows of the whole table.
+        stored: Rows of the table with all columns; None if there are none.
         files: The number of files to write; None for the number that follows from the target size.
+        fields: The partitioning of new files; None for that of the table.
     """
     all_files = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
     longer = {bounds.column for bounds in worth_longer(spec, state, all_files)}
     known = state.columns_of(names)
     properties = dict(pair for column in known if not column.stats for pair in column.enable_stats)
     properties |= dict(pair for column in known if column.name in longer for pair in column.longer_bounds)
-    return whole_rewrite(spec.layout, state, written_columns(state, names, properties), sample, files)
+    columns = written_columns(state, names, properties)
+    return replace(whole_rewrite(spec.layout, state, columns, sample, files, fields), stored=stored)
 
 
 # The costs of queries, and the pay-back of a rewrite.
@@ -117,9 +127,20 @@ MAX_GROUPS = 10
 TIB = 2**40
 
 
-def queried_columns(names: Iterable[str], queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
-    """Return z-order columns, then at most MAX_COLUMNS columns with an order, those that most queries filter on."""
-    partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
+def queried_columns(
+    names: Iterable[str],
+    queries: Sequence[TableQuery],
+    state: TableState,
+    fields: Sequence[PartitionField] | None = None,
+) -> tuple[str, ...]:
+    """Return z-order columns, then at most MAX_COLUMNS columns with an order, those that most queries filter on.
+
+    Columns of which each partition has one value are left out, if they have so in new files too.
+
+    fields: The partitioning of new files; None for that of the table.
+    """
+    kept = state.partition_fields if fields is None else set(fields).intersection(state.partition_fields)
+    partitioned = {f.source for f in kept if f.transform == "identity"}
     known = {c.name for c in state.columns if c.orderable} - partitioned
     filtered = [name for name in column_shares(queries) if name in known]
     return tuple(dict.fromkeys((*names, *filtered[:MAX_COLUMNS])))
@@ -167,22 +188,25 @@ def after(
     sample: KeySample,
     stored: StoredRows | None,
 ) -> tuple[Costs, Floats] | None:
-    """Forecast the cost after a rewrite without a partitioning change.
+    """Forecast the cost after a rewrite.
 
     Args:
         spec: The layout spec of the table.
         state: The observed table, with the bounds of `queried_columns`.
         decision: The decision with the groups to rewrite.
         queries: The queries on the table.
-        sample: Rows of the files to rewrite, with `queried_columns`.
+        sample: Rows of the files to rewrite, with `queried_columns` and `columns_of_moves`.
         stored: Rows of the same files, by which the size of the new files is estimated; None if there are none.
 
     Returns:
         The cost of each query, and float64[2], the error of the mean number of files and of bytes; None if a group has
-        no sampled rows.
+        no sampled rows, or if the cost depends on Iceberg's hash function.
     """
-    names = queried_columns(spec.column_names, queries, state)
-    rewrite = rewrite_of(spec, state, decision, names, state.partition_fields, sample)
+    fields = partitioning(spec, state)
+    names = queried_columns(spec.column_names, queries, state, fields)
+    rewrite = rewrite_of(spec, state, decision, names, fields, sample)
+    if rewrite.moves and _select_buckets(queries, fields):
+        return None
     draws = draws_of(rewrite, MAX_PARTS)
     if any(len(drawn.unknown) for drawn in draws):
         return None
@@ -190,9 +214,29 @@ def after(
     known = 1.0 if ratio is None else ratio
     each = [measure([drawn], spec.layout, queries, size_ratio=known).costs for drawn in draws]
     means = np.array([(cost.mean_files, cost.mean_bytes) for cost in each])
-    error = np.maximum(2 * means.std(axis=0), min_error_of(rewrite) * means.mean(axis=0))
+    least = min_error_of(rewrite)
+    error = np.maximum(2 * means.std(axis=0), least * means.mean(axis=0))
     of_size = ERROR_OF_UNKNOWN_SIZE if ratio is None else SIZE_ERROR
-    return Costs.mean(each), error + np.array([0.0, of_size]) * means.mean(axis=0)
+    of_files = max(_error_of_files(drawn, least) for drawn in draws) if rewrite.moves else 0.0
+    return Costs.mean(each), error + np.array([of_files, of_size]) * means.mean(axis=0)
+
+
+def _select_buckets(queries: Sequence[TableQuery], fields: Iterable[PartitionField]) -> bool:
+    """Return whether a query has a condition on a column of buckets, by which Iceberg skips other buckets."""
+    # Which bucket a value is in is not known, see `transformed`, and no condition is evaluated on buckets.
+    hashed = {field.source for field in fields if field.transform.startswith("bucket")}
+    return not hashed.isdisjoint(column_shares(queries))
+
+
+def _error_of_files(drawn: Drawn, error: float) -> float:
+    """Return the error of the number of files because it is rounded in each partition, as a share of the number.
+
+    error: The error of the share of a partition in the rows, as a share of it. A rewrite draws its own sample.
+    """
+    rewrite = drawn.rewrite
+    wanted = drawn.live * int(rewrite.targets.sum()) / max(float(rewrite.of_groups(rewrite.files.live_rows).sum()), 1.0)
+    low, high = (np.maximum(np.rint(wanted * (1 + sign * error)), 1) for sign in (-1, 1))
+    return float((high - low).sum() / drawn.targets.sum())
 
 
 def between(found: Costs, error: Floats) -> tuple[QueryCost, QueryCost, QueryCost]:
@@ -270,7 +314,6 @@ def better_layout(
     queries: Sequence[TableQuery],
     rewrite: Rewrite,
     capabilities: Capabilities,
-    stored: StoredRows | None = None,
 ) -> BetterLayout | None:
     """Search for a layout with which the queries read less than with the declared one, by more than the tolerance.
 
@@ -283,7 +326,6 @@ def better_layout(
         queries: The queries on the table.
         rewrite: The rewrite of the whole table.
         capabilities: The capabilities of the backend of the table.
-        stored: Rows of the table, by which the sizes of new files are estimated; None if there are none.
 
     Returns:
         The other layout; None if there is none, if the sample is too small to decide, or if the declared layout cannot
@@ -301,7 +343,8 @@ def better_layout(
         return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
 
     base = searched(spec, state)
-    now, other = measured(rewrite, Question((), declared, base, search=True, seconds=SEARCH_SECONDS, stored=stored))
+    question = Question((), declared, base, search=True, seconds=SEARCH_SECONDS, stored=rewrite.stored)
+    now, other = measured(rewrite, question)
     if now is None or other is None:
         return None
     for half in _halves(rewrite.sample):

@@ -35,6 +35,7 @@ from zlayout.table.state import (
     sums,
     target_files,
 )
+from zlayout.table.stored_rows import StoredRows
 from zlayout.table.transforms import transformed
 
 # The rewrite itself samples MAX_ROWS_PER_FILE rows for each new file. MAX_ROWS rows are simulated in a few seconds.
@@ -62,6 +63,7 @@ class Rewrite:
         columns: The columns whose bounds are simulated, as writers will store them: the z-order columns, then others.
         fields: The partitioning of new files.
         sample: n sampled rows.
+        stored: Rows of the files, by which the size of new files is estimated; None if there are none.
     """
 
     layout: Layout
@@ -71,6 +73,7 @@ class Rewrite:
     columns: tuple[Column, ...]
     fields: tuple[PartitionField, ...]
     sample: KeySample
+    stored: StoredRows | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,8 +122,9 @@ def whole_rewrite(
     columns: tuple[Column, ...],
     sample: KeySample,
     number: int | None = None,
+    fields: tuple[PartitionField, ...] | None = None,
 ) -> Rewrite:
-    """Return the rewrite of the whole table, of each partition as a group.
+    """Return the rewrite of the whole table, of each partition as a group, or of one group to other partitions.
 
     Args:
         layout: The layout.
@@ -129,10 +133,15 @@ def whole_rewrite(
         sample: Rows of the whole table.
         number: The number of files, which is divided among the partitions in proportion to their bytes; None for the
             number that follows from the target size.
+        fields: The partitioning of new files; None for that of the table.
     """
-    targets = targets_of(state.files, layout.target_size, number)
-    group = state.files.partition.astype(np.int64)
-    return Rewrite(layout, state.files, group, targets, columns, state.partition_fields, sample)
+    files, fields = state.files, state.partition_fields if fields is None else fields
+    group = files.partition.astype(np.int64)
+    if fields != state.partition_fields:
+        files = replace(files, partition=np.zeros_like(files.partition), partitions=files.partitions[:1])
+        group = np.zeros_like(group)
+    targets = targets_of(files, layout.target_size, number)
+    return Rewrite(layout, state.files, group, targets, columns, fields, sample)
 
 
 def targets_of(files: FileTable, target_size: int, number: int | None = None) -> Index:
@@ -184,22 +193,23 @@ class Outputs:
         keys = (key for key, number in self._numbers.items() if number >= first)  # in the order of insertion
         return tuple(Partition(NEW_SPEC_ID, self._fields, whole(key)) for key in keys)
 
-    def partition_of(self, sample: KeySample, rows: Index) -> Index:
-        """Return the partition of each sampled row after the rewrite, int64[n].
+    def partition_of(self, keys: Mapping[str, pa.Array], file: Index, rows: Index) -> Index:
+        """Return the partition of some rows after the rewrite, int64[n].
 
         Rows of files that have the partitioning of new files stay in their partition.
 
         Args:
-            sample: The sample.
-            rows: int64[n], the indices of the rows in the sample.
+            keys: The values of the source columns, of the rows of a sample.
+            file: int64, the index of the file of each of them.
+            rows: int64[n], the indices of the n rows among them.
         """
-        found: Index = self._files.partition[sample.file[rows]].astype(np.int64)
+        found: Index = self._files.partition[file[rows]].astype(np.int64)
         moves = ~self._stays[found]
         if moves.any():
-            found[moves] = self._moved(sample, rows[moves])
+            found[moves] = self._moved(keys, rows[moves])
         return found
 
-    def _moved(self, sample: KeySample, rows: Index) -> Index:
+    def _moved(self, keys: Mapping[str, pa.Array], rows: Index) -> Index:
         """Return the partition of each row, as the transforms of the partition fields determine it."""
         taken = pa.array(rows)
         code = np.zeros(len(rows), np.int64)
@@ -207,15 +217,15 @@ class Outputs:
         for field in self._fields:
             if field.transform == "void":
                 continue
-            part = transformed(sample.keys[field.source].take(taken), field.transform)
+            part = transformed(keys[field.source].take(taken), field.transform)
             part = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
             encoded = part.dictionary_encode()
             index = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
             _, code = np.unique(code * (len(encoded.dictionary) + 1) + index, return_inverse=True)
             values.append(part)
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-        keys = list(zip(*[python_values(v.take(pa.array(first))) for v in values], strict=True)) or [()]
-        return np.array([self._numbers.setdefault(key, self.count) for key in keys], np.int64)[inverse]
+        found = list(zip(*[python_values(v.take(pa.array(first))) for v in values], strict=True)) or [()]
+        return np.array([self._numbers.setdefault(key, self.count) for key in found], np.int64)[inverse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +247,7 @@ class Drawn:
             files. If not, the intervals are extended, see `simulated_bounds`.
         unknown: int64, the groups without drawn rows, also those after the limit on parts.
         of_sample: int64, the partition of each row of the sample after the rewrite; -1 for rows that stay.
+        reached: int64, the partitions to which rows of other partitions move.
         new_partitions: The partitions that the table does not have now, in the order of their numbers, which follow
             those of its partitions. The values of buckets are not Iceberg's.
         keys: The values of the drawn rows, by column.
@@ -254,6 +265,7 @@ class Drawn:
     whole: Bools
     unknown: Index
     of_sample: Index
+    reached: Index
     new_partitions: tuple[Partition, ...]
     keys: Mapping[str, pa.Array]
     ranked: Mapping[str, Ranked]
@@ -272,6 +284,11 @@ class Drawn:
         """The group of each row, int64[n]."""
         found: Index = self.rewrite.group[self.rewrite.sample.file[self.rows]]
         return found
+
+    @property
+    def part(self) -> Index:
+        """The part of each row, int64[n]."""
+        return np.repeat(np.arange(len(self.targets)), np.diff(self.starts))
 
 
 def draw(
@@ -308,7 +325,7 @@ def draw(
     unknown: dict[int, tuple[float, ...]] = {}
     for group, target in enumerate(targets.tolist()):
         rows = by_group[starts[group] : starts[group + 1]]
-        of_sample[rows] = outputs.partition_of(sample, rows)
+        of_sample[rows] = outputs.partition_of(sample.keys, sample.file, rows)
         limit = max(int(budget * rows_per_file * target), 1)
         found = rows[resample(weights[rows], limit, float(random.random()))]
         if not len(found) or (max_parts is not None and len(parts) >= max_parts):
@@ -330,6 +347,7 @@ def draw(
     part = np.repeat(np.arange(len(lengths)), lengths)
     keys = {name: sample.keys[name].take(pa.array(chosen)) for name in rewrite.names}
     ranked = {name: rank(values) for name, values in keys.items()}
+    moved = (of_sample >= 0) & (of_sample != rewrite.files.partition[sample.file])
     return Drawn(
         rewrite=rewrite,
         rows=chosen,
@@ -341,6 +359,7 @@ def draw(
         whole=whole_of.astype(bool),
         unknown=np.array([*unknown], np.int64),
         of_sample=of_sample,
+        reached=np.unique(of_sample[moved]),
         new_partitions=outputs.new,
         keys=keys,
         ranked=ranked,

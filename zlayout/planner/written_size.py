@@ -9,20 +9,24 @@ bytes for each row, and has the same dictionary. If each value is also one run o
 in total, since its runs are only longer. If a chunk does not have all values, the bytes of the column in the present
 files are multiplied by the ratio of what chunks take in both orders, which is usually closer to 1 than that of whole
 files.
+
+If rows change their partition, the rows of the chunks are divided by their new partitions first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from zlayout.curve.layout import build_map, leaf_order
 from zlayout.planner.partitions import Floats, Index
-from zlayout.planner.simulation import Rewrite
+from zlayout.planner.simulation import Outputs, Rewrite
 from zlayout.spec.model import Layout
+from zlayout.table.partition import PartitionField
 from zlayout.table.stored_rows import Sizes, StoredRows, summed
 
 # If the half of the rows of new files that arrived first has this share of the values of a column, it is assumed that
@@ -31,6 +35,7 @@ from zlayout.table.stored_rows import Sizes, StoredRows, summed
 MIN_SHARE_IN_HALF = 0.9
 MIN_RATIO, MAX_RATIO = 0.1, 10  # other ratios come from footers with wrong sizes
 MAX_PARTS_COUNTED = 8  # the files whose values are counted, because counting takes longer than encoding
+MIN_PART_ROWS = 250  # new files with fewer rows of the chunks, on average, would not resemble files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +56,82 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
 
     Both have the same rows. In each group, as many chunks are laid out in as many files as the rewrite writes, or in
     fewer if there are fewer chunks; the ratio is then closer to 1 than that of the rewrite. The ratio is None if it is
-    unknown, because there are no chunks, or because rows change their partition.
+    unknown, because there are no chunks, or too few for the partitions to which rows move.
 
     Args:
         rewrite: The rewrite. Its layout does not matter.
         stored: Rows of the files to rewrite; None if there are none.
     """
-    if stored is None or rewrite.moves:
+    if stored is None or (rewrite.moves and any(f.source not in stored.keys for f in _filled(rewrite.fields))):
         return lambda _layout: None
     groups = rewrite.group[stored.file]
     inside = np.unique(groups[groups >= 0]).tolist()
     chosen = [np.flatnonzero(groups == group)[: int(rewrite.targets[group])] for group in inside]
-    before = _encoded(stored, (stored.rows[n] for chunks in chosen for n in chunks.tolist()))
-    file_rows = float(rewrite.of_groups(rewrite.files.live_rows).sum()) / max(int(rewrite.targets.sum()), 1)
+    divided = [own for chunks in chosen for own in _by_partition(rewrite, stored, chunks)]
+    files, chunks = sum(own.files for own in divided), max(sum(map(len, chosen)), 1)
+    # Consecutive rows are encoded in pieces that are about as long as the new files.
+    pieces = max(1, round(files / chunks))
+    if not files or len(stored.rows[0]) * chunks < MIN_PART_ROWS * files:
+        return lambda _layout: None
+    before = _encoded(
+        stored, (piece for one in chosen for n in one.tolist() for piece in _pieces(stored.rows[n], pieces))
+    )
+    written = sum(own.written for own in divided)
+    file_rows = float(rewrite.of_groups(rewrite.files.live_rows).sum()) / max(written, 1)
 
     def ratio(layout: Layout) -> float | None:
         if before is None or any(name not in stored.keys for name in layout.weights):
             return None
         try:
-            parts = [part for chunks in chosen for part in _laid_out(layout, stored, chunks)]
+            parts = [part for own in divided for part in _laid_out(layout, own)]
             found = _ratio(stored, before, parts, file_rows)
         except Exception:  # Arrow cannot reorder and write each type that it reads, and a forecast can do without
             return None
         return found if MIN_RATIO < found < MAX_RATIO else None
 
     return ratio
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of chunks that a group writes to one partition.
+
+    Attributes:
+        rows, keys: See `StoredRows`.
+        files: The number of files in which they are laid out.
+        written: The number of files that the rewrite writes.
+    """
+
+    rows: pa.Table
+    keys: Mapping[str, pa.Array]
+    files: int
+    written: int
+
+
+def _filled(fields: Iterable[PartitionField]) -> list[PartitionField]:
+    return [field for field in fields if field.transform != "void"]
+
+
+def _by_partition(rewrite: Rewrite, stored: StoredRows, chunks: Index) -> Iterator[_Rows]:
+    """Yield the rows of some chunks of one group by the partition to which the rewrite writes them."""
+    rows = pa.concat_tables([stored.rows[n] for n in chunks])
+    keys = {name: pa.concat_arrays([of[n] for n in chunks]) for name, of in stored.keys.items()}
+    targets = int(rewrite.targets[rewrite.group[stored.file[chunks[0]]]]) if len(chunks) else 0
+    if not rewrite.moves:
+        yield _Rows(rows, keys, len(chunks), targets)
+        return
+    file = np.repeat(stored.file[chunks], len(stored.rows[0]))
+    to = Outputs(rewrite.files, rewrite.fields).partition_of(keys, file, np.arange(len(rows), dtype=np.int64))
+    for partition in np.unique(to).tolist():
+        inside = np.flatnonzero(to == partition)
+        at, share = pa.array(inside), len(inside) / len(rows)
+        files, written = (max(1, round(number * share)) for number in (len(chunks), targets))
+        yield _Rows(rows.take(at), {name: of.take(at) for name, of in keys.items()}, files, written)
+
+
+def _pieces(rows: pa.Table, number: int) -> Iterator[pa.Table]:
+    ends = [len(rows) * n // number for n in range(number + 1)]
+    return (rows.slice(start, stop - start) for start, stop in pairwise(ends) if stop > start)
 
 
 def _encoded(stored: StoredRows, chunks: Iterable[pa.Table]) -> Sizes | None:
@@ -85,11 +141,10 @@ def _encoded(stored: StoredRows, chunks: Iterable[pa.Table]) -> Sizes | None:
         return None
 
 
-def _laid_out(layout: Layout, stored: StoredRows, chunks: Index) -> Iterator[_Part]:
-    """Yield the files that consist of the rows of some chunks in a layout."""
-    keys = {name: pa.concat_arrays([stored.keys[name][n] for n in chunks]) for name in layout.weights}
-    rows = pa.concat_tables([stored.rows[n] for n in chunks])
-    built = build_map(keys, layout, len(chunks))
+def _laid_out(layout: Layout, own: _Rows) -> Iterator[_Part]:
+    """Yield the files that consist of some rows in a layout."""
+    keys, rows = {name: own.keys[name] for name in layout.weights}, own.rows
+    built = build_map(keys, layout, own.files)
     file = built.locate(keys, np.arange(len(rows), dtype=np.int64))
     inside = leaf_order(keys, layout)
     value_ids = inside.value_ids(keys[inside.column]) if inside else np.zeros_like(file)

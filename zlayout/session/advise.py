@@ -169,7 +169,7 @@ def make_study(
     rows = options.sample_rows or min(max(SAMPLE_ROWS_PER_FILE * files, MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
-    sampled = tuple(dict.fromkeys((*columns, *columns_of_moves(state))))
+    sampled = tuple(dict.fromkeys((*columns, *columns_of_moves(state, state.partition_fields))))
     sample = rows_of_small(backend, name, state, sampled, rows, options.seed)
     if sample is None:
         from zlayout.advisor.spark_sample import draw_sample
@@ -184,7 +184,7 @@ def make_study(
     cuts = options.search and curve is None and base.engine == "zlayout"
     stored = stored_rows(backend, name, state, np.arange(len(state.files), dtype=np.int64), columns)
     question = Question(given, declared, base, options.search, curve, options.time_limit, cuts, partitions, stored)
-    rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
+    rewrite = rewrite_of_table(spec, state, columns, sample, stored, options.files)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     if through:
         joined, how = first_of(through, MAX_THROUGH_SHOWN), "to skip files"

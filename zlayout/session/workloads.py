@@ -213,9 +213,13 @@ class TableQueries:
     def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> KeySample:
         """Read the columns of the queries from some row groups of the files."""
         chosen = np.asarray(files, np.int64)
-        names = query_costs.queried_columns(spec.column_names, self.queries, self.state)
-        columns = tuple(dict.fromkeys((*names, *columns_of_moves(self.state))))
-        return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
+        return backend.sample_keys(spec.table, self.state, chosen, self.columns(spec), max_bytes, SEED)
+
+    def columns(self, spec: LayoutSpec) -> tuple[str, ...]:
+        """Return the columns of the queries, and those that determine the partitions to which rows move."""
+        fields = partitioning(spec, self.state)
+        names = query_costs.queried_columns(spec.column_names, self.queries, self.state, fields)
+        return tuple(dict.fromkeys((*names, *columns_of_moves(self.state, fields))))
 
 
 def _bounds(spec: LayoutSpec, queries: Sequence[TableQuery]) -> tuple[str, ...]:
@@ -297,22 +301,20 @@ def _sampled(
     spec, groups = planned.spec, planned.groups
     every = range(len(found.state.files))
     chosen = files_to_sample(spec, found.state, groups)
-    moves = partitioning(spec, found.state) != found.state.partition_fields
     whole = found.sample(spec, backend, every, max_bytes)
     stored: StoredRows | None = None
-    predictable = spec.layout.orders and not moves and backend.capabilities.can_predict(spec.layout, found.state)
+    predictable = spec.layout.orders and backend.capabilities.can_predict(spec.layout, found.state)
     if groups and predictable:
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
-        names = query_costs.queried_columns(spec.column_names, found.queries, found.state)
-        stored = stored_rows(backend, spec.table, found.state, chosen, names)
+        stored = stored_rows(backend, spec.table, found.state, chosen, found.columns(spec))
         if (after := query_costs.after(spec, found.state, planned, found.queries, part, stored)) is not None:
             then, (predicted, low, high) = after[0], query_costs.between(*after)
             forecast = replace(forecast, predicted=predicted, low=low, high=high)
-    highest = forecast.predicted or forecast.now
-    names = query_costs.queried_columns(spec.column_names, found.queries, found.state)
-    rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole)
+    highest, fields = forecast.predicted or forecast.now, partitioning(spec, found.state)
+    names = query_costs.queried_columns(spec.column_names, found.queries, found.state, fields)
     of_table = stored if len(chosen) == len(every) else None
-    better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities, of_table)
+    rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole, of_table, fields=fields)
+    better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
     return replace(forecast, floor=query_costs.floor(found.queries, rewrite, highest), better=better), then
 
 
