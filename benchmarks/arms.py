@@ -70,8 +70,11 @@ def iceberg_zorder(bench: Bench, keys: Keys) -> None:
     iceberg_rewrite(bench, f"zorder({', '.join(keys)})")
 
 
-def iceberg_rewrite(bench: Bench, order: str) -> None:
-    """Rewrite in a sort order. Iceberg limits the uncompressed size of a file: the maximum gives one file per task."""
+def iceberg_rewrite(bench: Bench, order: str = "") -> None:
+    """Rewrite in a sort order, or without one, by which rows only move to the partitions of the table.
+
+    Iceberg limits the uncompressed size of a file: the maximum gives one file per task.
+    """
     size = target_size(bench, "iceberg")
     options = {
         "rewrite-all": "true",
@@ -80,9 +83,10 @@ def iceberg_rewrite(bench: Bench, order: str) -> None:
         "max-file-group-size-bytes": str(2**50),
     }
     pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
+    strategy = f"strategy => 'sort', sort_order => '{order}'" if order else "strategy => 'binpack'"
     bench.runtime.session.sql(
-        f"CALL ice.system.rewrite_data_files(table => '{'.'.join(ICEBERG.identifier)}', strategy => 'sort', "
-        f"sort_order => '{order}', options => map({pairs}))"
+        f"CALL ice.system.rewrite_data_files(table => '{'.'.join(ICEBERG.identifier)}', {strategy}, "
+        f"options => map({pairs}))"
     ).collect()
 
 

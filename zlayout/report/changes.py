@@ -160,7 +160,8 @@ def reads(table: TablePlan) -> Iterator[tuple[str, str, str]]:
     workload = table.workload
     if workload is not None and table.groups:
         after, now = workload.predicted, cost_text(workload.now)
-        then = "unknown without --sample" if after is None else cost_text(after)
+        unknown = "unknown without --sample" if workload.floor is None else "unknown"
+        then = unknown if after is None else cost_text(after)
         is_more = after is not None and after.bytes > SAME_READS * workload.now.bytes
         yield "workload", f"{now} → {then}", MORE if is_more else ""
 

@@ -66,8 +66,9 @@ def with_workloads(
     for p in known:
         assert p.state is not None
         name, known_columns = p.spec.table, workloads.columns()
+        declared = [field.source for field in p.spec.partition_by or ()]
         read[name], through[name] = read_joined(
-            read[name], p.spec.workload, known_columns, name, p.state, backends, project
+            read[name], p.spec.workload, known_columns, name, p.state, backends, project, declared
         )
 
     def forecast(one: PlannedTable) -> PlannedTable:

@@ -19,6 +19,7 @@ from zlayout.errors import CommitConflict, TableError
 from zlayout.formats.base import RunMetrics
 from zlayout.table.baseline import Baseline
 from zlayout.table.state import LayoutRecord, Partition, PartitionField
+from zlayout.table.transforms import transformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +201,15 @@ def new_path() -> str:
 
 
 def by_partition(rows: pa.Table, version: Version) -> list[tuple[Partition, pa.Table]]:
-    """The rows apart by partition; transforms other than identity are not known here."""
-    names = [f.source for f in version.fields]
+    """The rows apart by partition."""
     if not len(rows):
         return []
-    if not names:
+    if not version.fields:
         return [(Partition(version.spec_id, (), ()), rows)]
-    keys = rows.select(names).to_pylist()
+    values = [transformed(rows[f.source].combine_chunks(), f.transform).to_pylist() for f in version.fields]
     order: dict[tuple[Any, ...], list[int]] = {}
-    for index, key in enumerate(keys):
-        order.setdefault(tuple(key.values()), []).append(index)
+    for index, key in enumerate(zip(*values, strict=True)):
+        order.setdefault(key, []).append(index)
     return [(Partition(version.spec_id, version.fields, key), rows.take(index)) for key, index in order.items()]
 
 
