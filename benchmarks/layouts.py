@@ -463,9 +463,7 @@ def columns_of(layout: Layout) -> str:
     return ", ".join(f"{name} ({weight:g})" for name, weight in layout.weights.items())
 
 
-def as_json(
-    case: Case, stated: Expected, spec: LayoutSpec, queries: Sequence[str], read: Reads
-) -> dict[str, Any]:
+def as_json(case: Case, stated: Expected, spec: LayoutSpec, queries: Sequence[str], read: Reads) -> dict[str, Any]:
     """Return a forecast, and what was then read by the queries for which it is made: those that can skip files."""
     made = stated.forecast
     predicted, low, high, floor = made.predicted, made.low, made.high, made.floor

@@ -55,8 +55,9 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
     """Return a function of a layout that estimates the size of the new files, divided by that of the present ones.
 
     Both have the same rows. In each group, as many chunks are laid out in as many files as the rewrite writes, or in
-    fewer if there are fewer chunks; the ratio is then closer to 1 than that of the rewrite. The ratio is None if it is
-    unknown, because there are no chunks, or too few for the partitions to which rows move.
+    fewer if there are fewer chunks; the ratio is then closer to 1 than that of the rewrite. If rows move, all chunks
+    are laid out, because a partition has few rows of each. The ratio is None if it is unknown, because there are no
+    chunks, or too few for the partitions to which rows move.
 
     Args:
         rewrite: The rewrite. Its layout does not matter.
@@ -66,16 +67,15 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
         return lambda _layout: None
     groups = rewrite.group[stored.file]
     inside = np.unique(groups[groups >= 0]).tolist()
-    chosen = [np.flatnonzero(groups == group)[: int(rewrite.targets[group])] for group in inside]
-    divided = [own for chunks in chosen for own in _by_partition(rewrite, stored, chunks)]
-    files, chunks = sum(own.files for own in divided), max(sum(map(len, chosen)), 1)
-    # Consecutive rows are encoded in pieces that are about as long as the new files.
-    pieces = max(1, round(files / chunks))
-    if not files or len(stored.rows[0]) * chunks < MIN_PART_ROWS * files:
+    chosen = [_chunks(rewrite, stored, groups, group) for group in inside]
+    try:
+        divided = [own for chunks in chosen for own in _by_partition(rewrite, stored, chunks)]
+    except Exception:  # as in `ratio`
+        divided = []
+    files = sum(own.files for own in divided)
+    if not files or sum(len(own.rows) for own in divided) < MIN_PART_ROWS * files:
         return lambda _layout: None
-    before = _encoded(
-        stored, (piece for one in chosen for n in one.tolist() for piece in _pieces(stored.rows[n], pieces))
-    )
+    before = _encoded(stored, _pieces(pa.concat_tables(stored.rows[n] for one in chosen for n in one), files))
     written = sum(own.written for own in divided)
     file_rows = float(rewrite.of_groups(rewrite.files.live_rows).sum()) / max(written, 1)
 
@@ -108,6 +108,12 @@ class _Rows:
     written: int
 
 
+def _chunks(rewrite: Rewrite, stored: StoredRows, groups: Index, group: int) -> Index:
+    """Return the chunks of a group that are laid out, int64. groups: int64[k], the group of each chunk."""
+    own = np.flatnonzero(groups == group)
+    return own[np.argsort(stored.file[own], kind="stable")] if rewrite.moves else own[: int(rewrite.targets[group])]
+
+
 def _filled(fields: Iterable[PartitionField]) -> list[PartitionField]:
     return [field for field in fields if field.transform != "void"]
 
@@ -125,11 +131,12 @@ def _by_partition(rewrite: Rewrite, stored: StoredRows, chunks: Index) -> Iterat
     for partition in np.unique(to).tolist():
         inside = np.flatnonzero(to == partition)
         at, share = pa.array(inside), len(inside) / len(rows)
-        files, written = (max(1, round(number * share)) for number in (len(chunks), targets))
+        files, written = (max(1, round(number * share)) for number in (min(targets, len(chunks)), targets))
         yield _Rows(rows.take(at), {name: of.take(at) for name, of in keys.items()}, files, written)
 
 
 def _pieces(rows: pa.Table, number: int) -> Iterator[pa.Table]:
+    """Return consecutive parts of about equal length."""
     ends = [len(rows) * n // number for n in range(number + 1)]
     return (rows.slice(start, stop - start) for start, stop in pairwise(ends) if stop > start)
 

@@ -63,17 +63,22 @@ def rewrite(targets: list[int], partition: list[int] | None = None, fields: tupl
 
 def measured(layout: Layout, files: int, codec: str, table: pa.Table = TABLE) -> float:
     """The size of all rows in these files, each in the order of a column, divided by that in arrival order."""
-    keys = {name: TABLE[name].combine_chunks() for name in layout.weights}
-    built = build_map(keys, layout, files)
-    file, step = built.locate(keys), ROWS // FILES
-    order = "item" if "item" in layout.weights else "day"  # 1000 items, and 730 days
-    new = [table.take(pa.array(np.flatnonzero(file == n))).sort_by(order) for n in range(built.files)]
+    step = ROWS // FILES
     now = [table.slice(n * step, step) for n in range(FILES)]
-    after, before = (
-        sum(float(size.sum()) for part in parts for size in column_sizes(written(part, codec), [0]).values())
-        for parts in (new, now)
-    )
-    return after / before
+    return size_of(files_of(TABLE, layout, files, table.column_names), codec) / size_of(now, codec)
+
+
+def files_of(rows: pa.Table, layout: Layout, files: int, columns: list[str] | None = None) -> list[pa.Table]:
+    """The files of a layout, each in the order of a column."""
+    keys = {name: rows[name].combine_chunks() for name in layout.weights}
+    built = build_map(keys, layout, files)
+    file, order = built.locate(keys), "item" if "item" in layout.weights else "day"  # 1000 items, and 730 days
+    each = (rows.take(pa.array(np.flatnonzero(file == n))).sort_by(order) for n in range(built.files))
+    return [part.select(columns or part.column_names) for part in each]
+
+
+def size_of(files: list[pa.Table], codec: str) -> float:
+    return sum(float(size.sum()) for part in files for size in column_sizes(written(part, codec), [0]).values())
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
@@ -129,5 +134,22 @@ def test_an_unknown_ratio() -> None:
     assert size_ratios(rewrite([FILES]), other)(layout) is None, "Arrow does not write this codec"
     wrong = replace(stored("snappy"), stored=stored("snappy").stored | {"day": np.array([1e12, 1e12])})
     assert size_ratios(rewrite([FILES]), wrong)(layout) is None, "a footer with an absurd size"
-    moves = rewrite([FILES], fields=(PartitionField("day"),))
-    assert size_ratios(moves, stored("snappy"))(layout) is None
+    moves = rewrite([FILES], fields=(PartitionField("price"),))
+    assert size_ratios(moves, stored("snappy"))(layout) is None, "the partitions of the rows are not known"
+    many = rewrite([FILES], fields=(PartitionField("item"),))
+    assert size_ratios(many, stored("snappy"))(layout) is None, "partitions of 72 rows"
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd"])
+@pytest.mark.parametrize(("width", "targets"), [(200, 12), (50, 12), (730, 12), (100, 4)])
+def test_rows_that_move_are_laid_out_in_their_new_partition(codec: str, width: int, targets: int) -> None:
+    """Partitions by a number of days, in most cases with fewer than one of the wanted files each."""
+    table, layout = TABLE.drop_columns("id"), make_layout("item")
+    moves = rewrite([targets], fields=(PartitionField("day", f"truncate[{width}]"),))
+    parts = [table.filter(pa.array(DAY // width == n)) for n in range(-(-730 // width))]
+    new = [file for part in parts for file in files_of(part, layout, max(1, round(targets * len(part) / ROWS)))]
+    now = [table.slice(n * ROWS // FILES, ROWS // FILES) for n in range(FILES)]
+    expected = size_of(new, codec) / size_of(now, codec)
+    found, whole = (size_ratios(one, stored(codec, table))(layout) for one in (moves, rewrite([targets])))
+    assert found == pytest.approx(expected, abs=0.015)
+    assert (abs(found - whole) < 0.005) == (width == 730), "a partition has fewer days than the table"
