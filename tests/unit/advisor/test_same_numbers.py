@@ -13,10 +13,11 @@ from pyiceberg.expressions import LessThan
 from support.projects import write_project
 
 import zlayout
-from zlayout.advisor import spark_sample
+from zlayout.advisor import partitioning, spark_sample
 from zlayout.advisor.model import Study
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.model import TablePlan
+from zlayout.session.advise import write_advice
 from zlayout.session.sampling import SEED
 from zlayout.table.state import TableState
 
@@ -87,19 +88,27 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def both(monkeypatch: pytest.MonkeyPatch, files: int, max_bytes: int = 2**24) -> tuple[TablePlan, Study]:
     """The plan and the advice from the same sample, for a layout of about this number of files."""
+    set_files(files)
     monkeypatch.setattr("zlayout.session.session.SAMPLE_BYTES", max_bytes)
+    plan = zlayout.plan(zlayout.load_project(), sample=True)
+    return plan.tables[0], advised(monkeypatch, max_bytes)
+
+
+def set_files(files: int) -> None:
     size = zlayout.plan(zlayout.load_project(), sample=False).tables[0].rewrite_bytes
     path = Path("layouts/orders.yaml")
     path.write_text(path.read_text().replace("1GiB", str(size // files)))
-    plan = zlayout.plan(zlayout.load_project(), sample=True)
+
+
+def advised(monkeypatch: pytest.MonkeyPatch, max_bytes: int = 2**24) -> Study:
+    """The advice from the sample of a plan."""
 
     def draw(backend: Any, table: Any, state: TableState, columns: Any, _rows: int, _seed: int) -> Any:
         return backend.sample_keys(table, state, np.arange(len(state.files)), columns, max_bytes, SEED)
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)
     monkeypatch.setattr("zlayout.session.sampling.SMALL_BYTES", 0)
-    found = zlayout.advise(zlayout.load_project(), "lake.db.orders", ())
-    return plan.tables[0], found
+    return zlayout.advise(zlayout.load_project(), "lake.db.orders", ())
 
 
 @pytest.mark.parametrize(
@@ -130,6 +139,38 @@ def test_advise_and_plan_predict_the_same(
     if planned.better is not None:
         assert planned.better.declared.files == planned.predicted.files
         assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=5)
+
+
+def test_a_plan_predicts_the_advised_partitions(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, days = rows_of(), np.arange(365)
+    iceberg(project, rows)
+    path = Path("zlayout.yaml")
+    path.write_text(path.read_text() + "workload: {engine: spark}\n")
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project}/cat.db", warehouse=f"file://{project}/ice")
+    months = pa.table({"d_day": days, "d_month": days // 30})
+    catalog.create_table("db.months", months.schema).append(months)
+    through = [f"select * from orders join months on day = d_day where d_month = {month};" for month in range(12)]
+    items = [f"select * from orders where part between {first} and {first + 99};" for first in range(0, 5000, 1000)]
+    Path("workloads/orders.sql").write_text("\n".join([*through, *items]))
+    set_files(24)
+    study = advised(monkeypatch)
+    assert study.best is not None
+    assert [str(field) for field in study.best.partition_by or ()] == ["truncate(30, day)"]
+    assert study.now.mean_files == FILES
+    before = Path("layouts/orders.yaml").read_text()
+    write_advice(zlayout.load_project(), study)
+    plan = zlayout.plan(zlayout.load_project(), sample=True).tables[0]
+    planned = plan.workload
+    assert plan.partitioning is not None
+    assert planned.now.files == FILES
+    assert planned.predicted.files == pytest.approx(study.best.costs.mean_files)
+    assert planned.predicted.bytes == pytest.approx(study.best.costs.mean_bytes, abs=5)
+    assert planned.floor.files <= planned.predicted.files < FILES / 2
+    # The price of the order is that of the order in partitions, and not in the whole table.
+    monkeypatch.setattr(partitioning, "size_ratios", lambda *_: lambda _layout: None)
+    Path("layouts/orders.yaml").write_text(before)
+    other = advised(monkeypatch)
+    assert other.best.costs.mean_bytes != pytest.approx(study.best.costs.mean_bytes, rel=0.01)
 
 
 def test_the_range_of_bytes_is_wider_if_the_size_of_new_files_is_unknown(
