@@ -88,8 +88,10 @@ def files_read(table: SparkSubject, queries: list[str]) -> list[int]:
     return found
 
 
-def journey(table: SparkSubject, cli: Cli, folder: Path) -> tuple[Study, WorkloadForecast, list[int], list[int]]:
-    """Return the advice, the forecast once it is applied, and the files that Spark reads before and after."""
+def journey(
+    table: SparkSubject, cli: Cli, folder: Path
+) -> tuple[Study, WorkloadForecast, WorkloadForecast, list[int], list[int]]:
+    """Return the advice, and the forecasts and the files that Spark reads, each before and after it is applied."""
     dates, name = make_star(table), str(table.name)
     make_project(table, folder, FILES)
     queries = make_queries(table, dates)
@@ -103,22 +105,33 @@ def journey(table: SparkSubject, cli: Cli, folder: Path) -> tuple[Study, Workloa
     assert write_advice(zlayout.load_project(), study) == Path("layouts/sales.yaml")
 
     rows = table.rows("count(*), sum(id), sum(item)")
-    zlayout.apply(zlayout.plan(zlayout.load_project(), name, allow_full_rewrite=True), table.spark)
+    plan = zlayout.plan(zlayout.load_project(), name, allow_full_rewrite=True, sample=True)
+    zlayout.apply(plan, table.spark)
     assert table.rows("count(*), sum(id), sum(item)") == rows
     (after,) = zlayout.plan(zlayout.load_project(), name, sample=True).tables
     assert after.status is Status.UNCHANGED
     assert after.workload is not None
-    return study, after.workload, before, files_read(table, queries)
+    planned = plan.tables[0].workload
+    assert planned is not None
+    return study, planned, after.workload, before, files_read(table, queries)
 
 
 def check(table: SparkSubject, cli: Cli, folder: Path) -> None:
-    study, forecast, before, after = journey(table, cli, folder)
+    study, planned, then, before, after = journey(table, cli, folder)
     assert before == [FILES] * len(before)
     measured = sum(after) / len(after)
     assert study.best is not None
     assert measured == pytest.approx(study.best.costs.mean_files, rel=0.1)
-    assert measured == pytest.approx(forecast.now.files, rel=0.02)  # by the values and bounds that the table then has
+    assert measured == pytest.approx(then.now.files, rel=0.02)  # by the values and bounds that the table then has
     assert measured < 0.3 * FILES
+    assert planned.predicted is not None
+    assert planned.low is not None
+    assert planned.high is not None
+    assert planned.now.files == FILES
+    assert measured == pytest.approx(planned.predicted.files, rel=0.1)
+    assert planned.low.files <= measured <= planned.high.files
+    assert then.now.bytes == pytest.approx(planned.predicted.bytes, rel=0.1)
+    assert planned.low.bytes <= then.now.bytes <= planned.high.bytes
 
 
 @pytest.mark.parametrize("format", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
