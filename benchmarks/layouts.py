@@ -56,7 +56,7 @@ QD_TREE = "qd-tree"
 DUCKLAKE = "DuckLake: sort"
 FOR_SPARK = "zlayout: as advised for Spark"
 FOR_SPARK_ON_ICEBERG = "zlayout: as advised for Spark on Iceberg"
-BY_HAND = "Iceberg: partitions as advised, not sorted"
+BY_HAND = "Iceberg: unsorted partitions as advised"
 CHOOSING, MEASURED = 11, 12  # seeds of the queries that choose layouts, and of those that are measured
 
 
