@@ -346,8 +346,7 @@ def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
     possible = _in_reached(partitions, drawn.reached, {name: of.type for name, of in drawn.keys.items()})
 
     def of_scan(predicate: Predicate, present: Bools, limit: Predicate | None) -> tuple[float, float]:
-        by_limit, by_values = possible(predicate, present, limit)
-        within = (by_limit & by_values)[drawn.partition]
+        within = possible(predicate, present, limit)[0][drawn.partition]
         match = may_match(predicate, bounds, ones) & within[part]
         if limit is not None:
             match &= may_match(limit, bounds, ones)

@@ -11,12 +11,13 @@ from unit.advisor.tables import sample_of, table_state
 
 from zlayout.advisor import partitioning
 from zlayout.advisor.compare import to_document, verdict, zorder_block
-from zlayout.advisor.costs import EVERY_ROW, in_partitions
+from zlayout.advisor.costs import EVERY_ROW, in_partitions, measure
 from zlayout.advisor.model import Study, TableQuery
 from zlayout.advisor.partitioning import partition_keys
 from zlayout.advisor.study import Question, study
-from zlayout.planner.simulation import whole_rewrite
+from zlayout.planner.simulation import draws_of, whole_rewrite
 from zlayout.predicate.model import And, Compare, In, Predicate
+from zlayout.spec.model import ZorderColumn
 from zlayout.spec.yaml import parse
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column
@@ -116,6 +117,17 @@ def test_partitions_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     best = studied(MIXED).best
     assert best is not None
     assert best.partition_by == (PartitionField("sold", "year"),)
+
+
+def test_a_query_opens_a_file_of_new_partitions_if_the_table_may_have_its_rows() -> None:
+    rows = np.flatnonzero((DATA["item"].to_numpy() != 77) & (np.arange(ROWS) % 2 == 0))
+    some = {name: values.take(pa.array(rows)) for name, values in DATA.items()}
+    rewrite = whole_rewrite(BASE, STATE, STATE.columns, sample_of(some, FILE[rows], 7, ROWS))
+    draws = draws_of(replace(rewrite, fields=(PartitionField("sold", "month"),)))
+    queries = in_partitions([item(77), item(5000)], STATE)
+    found = measure(draws, replace(BASE, columns=(ZorderColumn("item"),)), queries).costs.files
+    assert found[0] >= 1
+    assert found[1] == 0, "no present file has such an item"
 
 
 def test_the_keys_of_types_and_formats() -> None:

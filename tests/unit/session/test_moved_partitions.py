@@ -134,6 +134,24 @@ def test_rows_move_to_partitions_that_have_files_without_such_values(
     assert after.now.files == pytest.approx(MONTHS, rel=0.1)
 
 
+def test_bounds_of_a_column_that_no_longer_partitions_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of()
+    region = pa.array(rows["item"].to_numpy() // 250)  # the order by item is an order by region too
+    table = table_of(rows.set_column(2, "region", region), REGION, files=6)
+    found, after = predicted_and_after(project(tmp_path, monkeypatch, table, "", OF_REGION))
+    check(found, after)
+    assert found.predicted.files == pytest.approx(FILES / 4, abs=1)
+
+
+def test_the_floor_is_that_of_the_new_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, table_of(rows_of(), BY_DAY, files=1), "month(sold)", OF_REGION)
+    found = planned().workload
+    assert found.predicted.files == pytest.approx(FILES, abs=1)
+    assert found.floor.files == MONTHS  # half of the two files of each month have a region
+
+
 def test_files_of_an_older_partitioning_that_stay_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget leaves half of the files where they are, which Spark cannot skip by keys."""
     backend = project(tmp_path, monkeypatch, table_of(rows_of()), "month(sold)", THROUGH)
