@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import BucketTransform
+from support.projects import write_project
 
 import zlayout
 
@@ -40,3 +42,27 @@ def test_files_of_an_older_partition_spec_have_a_forecast(tmp_path: Path, monkey
     assert "ZL414" not in [diagnostic.code for diagnostic in plan.diagnostics]
     # each of the two buckets has three files, of which the values of `a` are in one or two
     assert 2 <= plan.workload.predicted.files < plan.workload.now.files == 6
+
+
+@pytest.mark.parametrize(("before", "declared", "files"), [([], "[region]", 6), (["region"], "[]", 24)])
+def test_a_full_rewrite_of_a_delta_table_has_a_forecast(
+    before: list[str], declared: str, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition column is not in the files of a Delta table. Each of the four regions has a quarter of the rows."""
+    random, rows = np.random.default_rng(1), 24_000
+    columns = {"id": np.arange(rows), "item": random.integers(0, 1000, rows), "region": np.arange(rows) % 4}
+    write_deltalake(str(tmp_path / "tables/db/orders"), pa.table(columns), partition_by=before or None)
+    layout = "version: 1\ntable: lake.db.orders\nzorder: {columns: [item]}\nfiles: {target_size: 1GiB}\n"
+    write_project(tmp_path, monkeypatch, f"{layout}partition_by: {declared}\n")
+    Path("workloads").mkdir()
+    Path("workloads/q.sql").write_text("SELECT * FROM orders WHERE region = 2")
+    size = zlayout.plan(zlayout.load_project(), allow_full_rewrite=True).tables[0].rewrite_bytes
+    Path("layouts/orders.yaml").write_text(f"{layout.replace('1GiB', str(size // 24))}partition_by: {declared}\n")
+    (plan,) = zlayout.plan(zlayout.load_project(), allow_full_rewrite=True, sample=True).tables
+    found = plan.workload
+    assert "ZL414" not in [diagnostic.code for diagnostic in plan.diagnostics]
+    assert found.predicted.files == pytest.approx(files, abs=1)
+    assert found.low.files <= files <= found.high.files
+    assert found.high.bytes < 1.2 * found.predicted.bytes, "the size of new files is known"
+    (refused,) = zlayout.plan(zlayout.load_project(), sample=True).tables
+    assert refused.workload.predicted is None
