@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +120,7 @@ def with_joins(
     certain: Container[str] = (),
     max_rows: int = 0,
     by_partitions: Container[str] | None = None,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -134,10 +136,13 @@ def with_joins(
         max_rows: Up to this number of matching rows of the other table, each of their integer keys is a range.
         by_partitions: The columns of partitions, in lower case, if the engine skips only partitions; None if it skips
             files. The conditions then become `Scan.of_partitions`, and those on other columns are unused.
+        bounds: The lowest and the highest value of integers and dates of the table, by the name of the column in lower
+            case. Keys outside of them are in no range, so that fewer ranges are merged.
     """
     own = {c.name.lower(): c for c in state.columns}
     of_table = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
-    evaluation = Evaluation(_ReadOnce.of(read, [p for scan in of_table for p in scan.through]), max_ranges, max_rows)
+    rows = _ReadOnce.of(read, [p for scan in of_table for p in scan.through])
+    evaluation = Evaluation(rows, max_ranges, max_rows, bounds or {})
     scans: list[Scan] = []
     unused: list[Unused] = []
     used: list[Through] = []
@@ -262,11 +267,12 @@ class _ReadOnce:
 
 @dataclass
 class Evaluation:
-    """Evaluates `InKeys` with the rows of other tables. read, max_ranges, max_rows: as in `with_joins`."""
+    """Evaluates `InKeys` with the rows of other tables. read, max_ranges, max_rows, bounds: as in `with_joins`."""
 
     read: ReadRows
     max_ranges: int = MAX_RANGES
     max_rows: int = 0
+    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     _sets: dict[Keys, _Values] = field(default_factory=dict)
     _failed: dict[Keys, str] = field(default_factory=dict)
 
@@ -285,13 +291,19 @@ class Evaluation:
         return with_leaves(predicate, of)
 
     def ranges(self, leaf: InKeys, column: Column | None) -> Predicate:
-        """Return the ranges that contain all keys of `leaf`. column: the limited one. Raises NotEvaluatedError."""
+        """Return the ranges that contain all keys of `leaf` within the bounds of the limited column.
+
+        Raises NotEvaluatedError.
+        """
         if column is None:
             raise NotEvaluatedError(Reason.UNKNOWN_COLUMN)
         values = self.values(leaf.sets)
         _require_same_kind(column.type, values.every.type)
         are_few = values.rows is not None and values.rows <= self.max_rows and _kind(column.type) == "integer"
-        return ranges_of(column.name, values.every, values.selected, MAX_RANGES if are_few else self.max_ranges)
+        selected = values.selected
+        if (ends := self.bounds.get(column.name.lower())) is not None:
+            selected = selected & _are_between(values.every, *ends)
+        return ranges_of(column.name, values.every, selected, MAX_RANGES if are_few else self.max_ranges)
 
     def kept(self, leaf: InKeys) -> float:
         """Return the share of the keys that an evaluated `InKeys` selects."""
@@ -446,6 +458,15 @@ def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) ->
             lowest, highest = every[low].as_py(), every[high].as_py()
             parts.append(And((Compare(column, ">=", lowest), Compare(column, "<=", highest))))
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def _are_between(keys: pa.Array, low: Any, high: Any) -> Bools:
+    """Return which integers or dates are in a range, which may have values that the type of the keys has not."""
+    keys = keys.cast(pa.int64()) if _kind(keys.type) == "integer" else keys
+    ends = (pa.scalar(end, keys.type) for end in (low, high))
+    found = pc.and_(*(compare(keys, end) for compare, end in zip((pc.greater_equal, pc.less_equal), ends, strict=True)))
+    between: Bools = found.to_numpy(zero_copy_only=False)
+    return between
 
 
 def _kind(type_: pa.DataType) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -87,8 +87,35 @@ def read_joined(
     of_others = others.columns(n for n in names if n not in unread and not is_named(n, table, state.location))
     if of_others:
         workload = read_workload(sources, {**of_others, **known})
-    ranges = 1 if by_partitions is None else MAX_RANGES
-    return with_joins(workload, table, state, others.rows, ranges, project.exports, skipping.rows, by_partitions)
+    if by_partitions is None:
+        return with_joins(workload, table, state, others.rows, 1, project.exports, skipping.rows)
+    through = (p for s in workload.scans if is_named(s.table, table, state.location) for p in s.through)
+    keys = {name.lower() for predicate in through for name in columns(predicate)} & by_partitions
+    ends = _bounds_of(table, state, [c.name for c in state.columns if c.name.lower() in keys], backends[table.catalog])
+    exports, rows = project.exports, skipping.rows
+    return with_joins(workload, table, state, others.rows, MAX_RANGES, exports, rows, by_partitions, ends)
+
+
+def _bounds_of(
+    table: TableName, state: TableState, names: Sequence[str], backend: Backend
+) -> dict[str, tuple[Any, Any]]:
+    """Return the lowest and the highest value of integers and dates, by the name of the column in lower case.
+
+    A column is left out if the bounds of a file are unknown.
+    """
+    files = state.files
+    if not files.bounds.keys() >= set(names):
+        with suppress(Exception):  # a reader may raise anything, and the bounds save only the merging of ranges
+            files = read_table(lambda: backend.observe(table, names, state.version), table).files
+    found = {}
+    for name in names:
+        of = files.bounds.get(name)
+        if of is None or not (pt.is_signed_integer(of.lower.type) or pt.is_date32(of.lower.type)):
+            continue
+        known = of.lower.is_valid().to_numpy(zero_copy_only=False) & of.upper.is_valid().to_numpy(zero_copy_only=False)
+        if known.any() and (known | (of.null_count == files.rows)).all():
+            found[name.lower()] = (pc.min(of.lower).as_py(), pc.max(of.upper).as_py())
+    return found
 
 
 def column_names(state: TableState) -> list[str]:

@@ -99,6 +99,27 @@ def test_open_spark_skips_partitions_by_the_keys_of_a_join(condition: str, files
     assert (found.now.files, found.through) == (files, ("day = dates",))
 
 
+def test_keys_that_the_table_does_not_have_are_in_no_range(
+    table: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of six months, the fact has two. With the others, they would be merged to one range."""
+    day = np.repeat(np.arange(400, 500, 25), 10)
+    fact = MemoryTable(pa.schema({"a": pa.int64(), "day": pa.int64()}), ("day",))
+    fact.append(pa.table({"a": np.arange(len(day)), "day": day}))
+    table._catalog = MemoryCatalog({"db.orders": fact, "db.dates": table._catalog.load(("db", "dates"))})
+    Path("layouts/orders.yaml").write_text(LAYOUT.replace(", day]", "]"))
+    use("spark")
+    monkeypatch.setattr(dimensions, "MAX_RANGES", 2)
+    found = planned(f"{JOIN} d_month IN (0, 5, 16, 19, 30, 39)").workload
+    assert found is not None
+    assert found.now.files == 2
+    none = planned(f"{JOIN} d_month IN (0, 39)").workload
+    assert none is not None
+    assert none.now.files == 0
+    monkeypatch.setattr(dimensions, "_bounds_of", lambda *_: {})
+    assert planned(f"{JOIN} d_month IN (0, 5, 16, 19, 30, 39)").workload.now.files == 4
+
+
 @pytest.mark.parametrize(
     "query",
     [
