@@ -52,12 +52,12 @@ def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tup
     return tuple(dict.fromkeys((*spec.column_names, *(f.source for f in fields if f.transform != "void"))))
 
 
-def columns_of_moves(state: TableState, fields: Sequence[PartitionField]) -> tuple[str, ...]:
+def columns_of_moves(state: TableState, fields: tuple[PartitionField, ...]) -> tuple[str, ...]:
     """Return the columns that determine the partitions of rows of files with another partitioning; () if none has.
 
     fields: The partitioning of new files.
     """
-    moves = any(partition.fields != tuple(fields) for partition in state.files.partitions)
+    moves = any(partition.fields != fields for partition in state.files.partitions)
     return tuple(f.source for f in fields if f.transform != "void") if moves else ()
 
 

@@ -69,7 +69,7 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
     inside = np.unique(groups[groups >= 0]).tolist()
     chosen = [_chunks(rewrite, stored, groups, group) for group in inside]
     try:
-        divided = [own for chunks in chosen for own in _by_partition(rewrite, stored, chunks)]
+        divided = [own for chunks in chosen if len(chunks) for own in _by_partition(rewrite, stored, chunks)]
     except Exception:  # as in `ratio`
         divided = []
     files = sum(own.files for own in divided)
@@ -122,7 +122,7 @@ def _by_partition(rewrite: Rewrite, stored: StoredRows, chunks: Index) -> Iterat
     """Yield the rows of some chunks of one group by the partition to which the rewrite writes them."""
     rows = pa.concat_tables([stored.rows[n] for n in chunks])
     keys = {name: pa.concat_arrays([of[n] for n in chunks]) for name, of in stored.keys.items()}
-    targets = int(rewrite.targets[rewrite.group[stored.file[chunks[0]]]]) if len(chunks) else 0
+    targets = int(rewrite.targets[rewrite.group[stored.file[chunks[0]]]])
     if not rewrite.moves:
         yield _Rows(rows, keys, len(chunks), targets)
         return
