@@ -22,7 +22,6 @@ from zlayout.message_text import plural
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.planner.sampled import MAX_SMALL_SHARE
 from zlayout.planner.simulation import Drawn, Rewrite, draws_of
-from zlayout.planner.written_size import size_ratios
 from zlayout.report.words import share
 from zlayout.spec.model import Layout
 from zlayout.table.partition import PartitionField
@@ -66,6 +65,7 @@ def search_partitions(
     rewrite: Rewrite,
     queries: Sequence[TableQuery],
     with_few_rows: Callable[[Rewrite], Drawn],
+    in_new_size: Callable[[Choice], Choice],
     deadline: float,
 ) -> tuple[Choice, Checked] | None:
     """Choose a partitioning by a part of the queries, and check it by the held-out queries.
@@ -76,6 +76,7 @@ def search_partitions(
         rewrite: The rewrite of the whole table, which has no partitions.
         queries: The queries on the table.
         with_few_rows: Draws rows of a rewrite for the choice.
+        in_new_size: Returns a choice with the estimated size of its files.
         deadline: The time on the monotonic clock at which the search ends.
 
     Returns:
@@ -101,13 +102,11 @@ def search_partitions(
         return None
     _, _, field, layout = min(tried, key=lambda one: one[:2])
     draws = draws_of(replace(rewrite, fields=(field,)))
-    # A study multiplies the bytes of each layout by the ratio without partitions.
-    whole, divided = (size_ratios(one, rewrite.stored)(layout) for one in (rewrite, draws[0].rewrite))
-    ratio = divided / whole if divided and whole else 1.0
-    choice = replace(measure(draws, layout, queries, size_ratio=ratio), partition_by=(field,))
-    before = measure(draws_of(rewrite), layouts[0], held_out, with_touched=False).costs.mean_bytes
-    after = measure(draws, layout, held_out, with_touched=False).costs.mean_bytes
-    return choice, Checked(layout, len(held_out), after / before if before else 1.0)
+    choice = replace(measure(draws, layout, queries), partition_by=(field,))
+    before = in_new_size(measure(draws_of(rewrite), layouts[0], held_out, with_touched=False))
+    after = in_new_size(replace(measure(draws, layout, held_out, with_touched=False), partition_by=(field,)))
+    bytes_before = before.costs.mean_bytes
+    return choice, Checked(layout, len(held_out), after.costs.mean_bytes / bytes_before if bytes_before else 1.0)
 
 
 def _within(layout: Layout, field: PartitionField) -> Layout | None:

@@ -343,15 +343,14 @@ def better_layout(
         return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
 
     base = searched(spec, state)
-    question = Question((), declared, base, search=True, seconds=SEARCH_SECONDS, stored=rewrite.stored)
-    now, other = measured(rewrite, question)
+    now, other = measured(rewrite, Question((), declared, base, search=True, seconds=SEARCH_SECONDS))
     if now is None or other is None:
         return None
     for half in _halves(rewrite.sample):
         if not len(half):
             return None
         asked = Question((other.layout,), declared, declared, search=False)
-        if measured(replace(rewrite, sample=half), asked)[1] is None:
+        if measured(replace(rewrite, sample=half, stored=None), asked)[1] is None:
             return None
     columns = tuple(column.name for column in other.layout.columns)
     return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), mean(now.costs), mean(other.costs))

@@ -34,7 +34,6 @@ from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.spec.model import CURVES, Layout, ZorderColumn
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Int64, TableState
-from zlayout.table.stored_rows import StoredRows
 from zlayout.workload.model import Workload
 
 # The columns of a workload, described by a sample: distinct values, correlated columns, possible partition keys.
@@ -339,8 +338,6 @@ class Question:
         seconds: The time limit for searching and measuring.
         cuts: Whether to search for the cuts of curve `workload` too.
         partitions: The partition fields to try; the table has no partitions then.
-        stored: Rows of the table, by which the size of the files of a layout is estimated; None if there are none. The
-            search compares layouts without these estimates, and chooses among its finalists and cuts with them.
     """
 
     layouts: tuple[Layout, ...]
@@ -351,7 +348,6 @@ class Question:
     seconds: float = 60.0
     cuts: bool = False
     partitions: tuple[PartitionField, ...] = ()
-    stored: StoredRows | None = None
 
 
 def study(
@@ -379,14 +375,14 @@ def study(
     choices = [measure(draws, layout, queries) for layout in question.layouts]
     tried, steps, interrupted, notes = len(choices), list[Choice](), False, tuple[str, ...]()
     declared = measure(draws, question.declared, queries) if question.declared is not None else None
-    ratio_of = cache(size_ratios(rewrite, question.stored))
+    ratio_of = _size_ratios(rewrite)
     in_new_size = partial(_in_new_size, ratio_of)
     if question.search and shares:
         search, found, notes = _search(draws, queries, shares, question, started, on_progress, in_new_size)
         choices, steps, interrupted = [*choices, *found], search.steps, search.interrupted
         tried += len(search.known)
     if question.partitions and choices:
-        partitioned = _partitioned(choices, declared, draws, queries, question, started)
+        partitioned = _partitioned(choices, declared, draws, queries, question, started, in_new_size)
         if partitioned is not None and partitioned[1].saves(MIN_SAVING):
             choice, checked = partitioned
             choices, notes = [*choices, choice], (*notes, note_on_partitions(choice.partition_by or (), checked))
@@ -394,7 +390,7 @@ def study(
     choices, steps = list(map(in_new_size, choices)), list(map(in_new_size, steps))
     declared = None if declared is None else in_new_size(declared)
     lowest_choice = min(choices, key=_cost, default=None)
-    ratios = [ratio_of(choice.layout) or 1.0 for choice in (*choices, *steps, *([declared] if declared else []))]
+    ratios = [ratio_of(choice) or 1.0 for choice in (*choices, *steps, *([declared] if declared else []))]
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
     predicates = [p for q in queries for p in q.predicates]
     return Study(
@@ -474,13 +470,14 @@ def _partitioned(
     queries: tuple[TableQuery, ...],
     question: Question,
     started: float,
+    in_new_size: Callable[[Choice], Choice],
 ) -> tuple[Choice, Checked] | None:
     """Search for a partitioning of the best layout without partitions."""
     simulated = sorted([*choices, *([declared] if declared else [])], key=_cost)
     few = partial(_with_fewer_rows, rows=CUT_ROWS)
     limit = started + question.seconds
     return search_partitions(
-        question.partitions, [one.layout for one in simulated], draws[0].rewrite, queries, few, limit
+        question.partitions, [one.layout for one in simulated], draws[0].rewrite, queries, few, in_new_size, limit
     )
 
 
@@ -490,9 +487,22 @@ def _with_fewer_rows(rewrite: Rewrite, rows: int) -> Drawn:
     return draw(rewrite, rewrite.weights, rows_per_file=min(per_file, MAX_ROWS_PER_FILE))
 
 
-def _in_new_size(ratio_of: Callable[[Layout], float | None], choice: Choice) -> Choice:
-    """Return a simulated layout with the estimated size of its files. In partitions, it is that without them."""
-    ratio = ratio_of(choice.layout)
+def _size_ratios(rewrite: Rewrite) -> Callable[[Choice], float | None]:
+    """Return a function of a choice that estimates the size of its files, divided by that of the present ones."""
+
+    @cache
+    def of_fields(fields: tuple[PartitionField, ...]) -> Callable[[Layout], float | None]:
+        return cache(size_ratios(replace(rewrite, fields=fields), rewrite.stored))
+
+    def ratio(choice: Choice) -> float | None:
+        return of_fields(rewrite.fields if choice.partition_by is None else choice.partition_by)(choice.layout)
+
+    return ratio
+
+
+def _in_new_size(ratio_of: Callable[[Choice], float | None], choice: Choice) -> Choice:
+    """Return a simulated layout with the estimated size of its files."""
+    ratio = ratio_of(choice)
     return choice if ratio is None else replace(choice, costs=choice.costs.with_size_ratio(ratio))
 
 
