@@ -2,8 +2,8 @@
 
 Open Spark compares the keys of a joined table with partition values while a query runs, and not with the bounds of
 files. Other conditions skip files by their bounds in any layout, so that partitions gain nothing for them. A few
-partitionings are simulated, each with the z-order columns of the best layout without partitions. Queries that are held
-out from the choice decide whether one is recommended.
+partitionings are simulated, each with the z-order columns of the best layout without partitions, and the best one also
+in the order of its key alone. Queries that are held out from the choice decide whether it is recommended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.planner.sampled import MAX_SMALL_SHARE
 from zlayout.planner.simulation import Drawn, Rewrite, draws_of
 from zlayout.report.words import share
-from zlayout.spec.model import Layout
+from zlayout.spec.layouts import DEFAULT_CURVE
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column
 from zlayout.table.transforms import transformed
@@ -102,9 +103,17 @@ def search_partitions(
         return None
     _, _, field, layout = min(tried, key=lambda one: one[:2])
     draws = draws_of(replace(rewrite, fields=(field,)))
-    choice = replace(measure(draws, layout, queries), partition_by=(field,))
+
+    def measured(layout: Layout, asked: Sequence[TableQuery], *, with_touched: bool = False) -> Choice:
+        return replace(measure(draws, layout, asked, with_touched=with_touched), partition_by=(field,))
+
+    if field.transform != "identity" and field.source in rewrite.names:
+        # Where hardly any file of a partition can be skipped, small files are best, and the key often makes them.
+        by_key = replace(layout, columns=(ZorderColumn(field.source),), curve=DEFAULT_CURVE["zlayout"], cuts=())
+        layout = min((layout, by_key), key=lambda one: in_new_size(measured(one, chosen_from)).costs.mean_bytes)
+    choice = measured(layout, queries, with_touched=True)
     before = in_new_size(measure(draws_of(rewrite), layouts[0], held_out, with_touched=False))
-    after = in_new_size(replace(measure(draws, layout, held_out, with_touched=False), partition_by=(field,)))
+    after = in_new_size(measured(layout, held_out))
     bytes_before = before.costs.mean_bytes
     return choice, Checked(layout, len(held_out), after.costs.mean_bytes / bytes_before if bytes_before else 1.0)
 

@@ -10,6 +10,7 @@ from support.builders import make_layout
 from unit.advisor.tables import sample_of, table_state
 
 from zlayout.advisor import partitioning
+from zlayout.advisor import study as search
 from zlayout.advisor.compare import to_document, verdict, zorder_block
 from zlayout.advisor.costs import EVERY_ROW, in_partitions, measure
 from zlayout.advisor.model import Study, TableQuery
@@ -17,7 +18,7 @@ from zlayout.advisor.partitioning import partition_keys
 from zlayout.advisor.study import Question, study
 from zlayout.planner.simulation import draws_of, whole_rewrite
 from zlayout.predicate.model import And, Compare, In, Predicate
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import parse
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column
@@ -77,6 +78,20 @@ def test_months_are_recommended_where_most_queries_select_one() -> None:
     assert (found.floor.bytes <= found.best.costs.bytes * 1.01).all()
     assert any(note.startswith("Partitions by month(sold): 8 queries ") for note in found.notes), found.notes
     assert "in partitions by month(sold)" in verdict(found)
+
+
+@pytest.mark.parametrize(("growth", "column"), [(1.0, "item"), (2.0, "sold")])
+def test_the_key_orders_partitions_where_another_order_makes_files_larger(
+    growth: float, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ratio(layout: Layout) -> float:
+        return growth if layout.columns[0].name == "item" else 1.0
+
+    monkeypatch.setattr(search, "size_ratios", lambda *_: ratio)
+    found = studied([*(through(n) for n in range(MONTHS)), *(item(n) for n in range(50, 1000, 500))])
+    assert found.best is not None
+    assert found.best.partition_by == (PartitionField("sold", "month"),)
+    assert [c.name for c in found.best.layout.columns] == [column]
 
 
 def test_the_keys_and_the_document_name_the_partitions() -> None:
