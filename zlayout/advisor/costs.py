@@ -289,8 +289,8 @@ def costs(
         by_limit, by_values = possible(predicate, partitions, limit)
         within = by_limit[files.partition]
         hit = known[id(predicate)] & within & by_values[files.partition]
-        if sampled and not hit.any() and within.any() and partitions.any():
-            return 1.0, files.bytes[within].mean()
+        if sampled and not hit.any() and partitions.any():
+            return 1.0, files.bytes[within if within.any() else slice(None)].mean()
         return hit.sum(), files.bytes[hit].sum()
 
     return _summed(queries, of_scan)
@@ -352,8 +352,9 @@ def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
             match &= may_match(limit, bounds, ones)
         share = np.bincount(part[match], minlength=count) / rows
         files = np.where(share > 0, np.clip(share * targets, 1.0, targets), 0.0)
-        if not files.any() and present.any() and within.any():
-            files[np.argmax(within & (targets > 0))] = 1.0
+        if not files.any() and present.any():
+            written = targets > 0
+            files[np.argmax(within & written if (within & written).any() else written)] = 1.0
         return files.sum(), (files * size).sum()
 
     return _summed(queries, of_scan)

@@ -205,11 +205,11 @@ def search_cuts(
         good = [choice for choice in found if choice.costs.mean_bytes <= SHORTER * lowest]
         return without_needless(good[-1], by) if good else None
 
-    def without_needless(best: Choice, by: Sequence[TableQuery]) -> Choice | None:
+    def without_needless(best: Choice, by: Sequence[TableQuery]) -> Choice:
         """Leave out each cut, the one with the smallest gain first, without which the queries read no more."""
         for cut in reversed(best.layout.cuts):
             if time.monotonic() > deadline:
-                return None
+                break
             rest = [other for other in best.layout.cuts if other != cut]
             if rest and (less := measure(with_cuts(start, rest), by)).costs.mean_bytes <= SAME * best.costs.mean_bytes:
                 best = less

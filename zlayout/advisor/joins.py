@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +41,7 @@ from zlayout.predicate.model import (
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import TableName
-from zlayout.table.state import Column, TableState
+from zlayout.table.state import Column, Int64, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 MAX_RANGES = 64  # of keys in one condition
@@ -71,6 +70,7 @@ class Rows:
 # Returns the rows of the table that a query names, with the columns of these names as far as it has them. Rows that the
 # table does not have any more may be included. Raises NotEvaluatedError.
 ReadRows = Callable[[str, frozenset[str]], Rows]
+Bounds = Callable[[Column], tuple[pa.Scalar, pa.Scalar] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def with_joins(
     certain: Container[str] = (),
     max_rows: int = 0,
     by_partitions: Container[str] | None = None,
-    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    bounds: Bounds = lambda _column: None,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -136,13 +136,14 @@ def with_joins(
         max_rows: Up to this number of matching rows of the other table, each of their integer keys is a range.
         by_partitions: The columns of partitions, in lower case, if the engine skips only partitions; None if it skips
             files. The conditions then become `Scan.of_partitions`, and those on other columns are unused.
-        bounds: The lowest and the highest value of integers and dates of the table, by the name of the column in lower
-            case. Keys outside of them are in no range, so that fewer ranges are merged.
+        bounds: Returns the lowest and the highest value of a column of the table, or None if they are unknown. If there
+            are too many ranges of keys, those below and those above become one range each before others are merged:
+            only the first and the last partition can have such keys, and they do if a key itself is in them.
     """
     own = {c.name.lower(): c for c in state.columns}
     of_table = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
     rows = _ReadOnce.of(read, [p for scan in of_table for p in scan.through])
-    evaluation = Evaluation(rows, max_ranges, max_rows, bounds or {})
+    evaluation = Evaluation(rows, max_ranges, max_rows, bounds)
     scans: list[Scan] = []
     unused: list[Unused] = []
     used: list[Through] = []
@@ -272,7 +273,7 @@ class Evaluation:
     read: ReadRows
     max_ranges: int = MAX_RANGES
     max_rows: int = 0
-    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    bounds: Bounds = lambda _column: None
     _sets: dict[Keys, _Values] = field(default_factory=dict)
     _failed: dict[Keys, str] = field(default_factory=dict)
 
@@ -291,19 +292,16 @@ class Evaluation:
         return with_leaves(predicate, of)
 
     def ranges(self, leaf: InKeys, column: Column | None) -> Predicate:
-        """Return the ranges that contain all keys of `leaf` within the bounds of the limited column.
-
-        Raises NotEvaluatedError.
-        """
+        """Return the ranges that contain all keys of `leaf`. column: the limited one. Raises NotEvaluatedError."""
         if column is None:
             raise NotEvaluatedError(Reason.UNKNOWN_COLUMN)
         values = self.values(leaf.sets)
         _require_same_kind(column.type, values.every.type)
         are_few = values.rows is not None and values.rows <= self.max_rows and _kind(column.type) == "integer"
-        selected = values.selected
-        if (ends := self.bounds.get(column.name.lower())) is not None:
-            selected = selected & _are_between(values.every, *ends)
-        return ranges_of(column.name, values.every, selected, MAX_RANGES if are_few else self.max_ranges)
+        most, selected = MAX_RANGES if are_few else self.max_ranges, values.selected
+        if len(_ranges(selected)[0]) > most and (ends := self.bounds(column)) is not None:
+            selected = _merged_outside(values.every, selected, *ends)
+        return ranges_of(column.name, values.every, selected, most)
 
     def kept(self, leaf: InKeys) -> float:
         """Return the share of the keys that an evaluated `InKeys` selects."""
@@ -435,8 +433,7 @@ def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) ->
         selected: bool[n], which of them are selected.
         max_ranges: The largest number of ranges, at least 1.
     """
-    edges = np.diff(np.concatenate(([0], selected.astype(np.int8), [0])))
-    first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    first, last = _ranges(selected)
     if len(first) > max_ranges:
         gaps = first[1:] - last[:-1]
         kept = np.sort(np.argsort(gaps, kind="stable")[::-1][: max_ranges - 1])
@@ -460,13 +457,21 @@ def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) ->
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
-def _are_between(keys: pa.Array, low: Any, high: Any) -> Bools:
-    """Return which integers or dates are in a range, which may have values that the type of the keys has not."""
-    keys = keys.cast(pa.int64()) if _kind(keys.type) == "integer" else keys
-    ends = (pa.scalar(end, keys.type) for end in (low, high))
-    found = pc.and_(*(compare(keys, end) for compare, end in zip((pc.greater_equal, pc.less_equal), ends, strict=True)))
-    between: Bools = found.to_numpy(zero_copy_only=False)
-    return between
+def _ranges(selected: Bools) -> tuple[Int64, Int64]:
+    """Return the first and the last index of each run of selected keys, int64 each."""
+    edges = np.diff(np.concatenate(([0], selected.astype(np.int8), [0])))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+
+
+def _merged_outside(every: pa.Array, selected: Bools, low: pa.Scalar, high: pa.Scalar) -> Bools:
+    """Return the selected keys, and all keys between two of them that are both below `low` or both above `high`."""
+    keys = every.cast(pa.int64()) if _kind(every.type) == "integer" else every
+    merged = selected.copy()
+    for outside in (pc.less(keys, low.cast(keys.type)), pc.greater(keys, high.cast(keys.type))):
+        found = np.flatnonzero(selected & outside.to_numpy(zero_copy_only=False))
+        if len(found):
+            merged[found[0] : found[-1] + 1] = True
+    return merged
 
 
 def _kind(type_: pa.DataType) -> str | None:

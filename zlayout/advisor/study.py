@@ -495,7 +495,9 @@ def _size_ratios(rewrite: Rewrite) -> Callable[[Choice], float | None]:
         return cache(size_ratios(replace(rewrite, fields=fields), rewrite.stored))
 
     def ratio(choice: Choice) -> float | None:
-        return of_fields(rewrite.fields if choice.partition_by is None else choice.partition_by)(choice.layout)
+        # Where it is unknown in partitions, it is that without them, with which it is compared.
+        in_partitions = of_fields(choice.partition_by)(choice.layout) if choice.partition_by else None
+        return in_partitions or of_fields(rewrite.fields)(choice.layout)
 
     return ratio
 

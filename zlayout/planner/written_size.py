@@ -76,8 +76,9 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
     if not files or sum(len(own.rows) for own in divided) < MIN_PART_ROWS * files:
         return lambda _layout: None
     before = _encoded(stored, _pieces(pa.concat_tables(stored.rows[n] for one in chosen for n in one), files))
-    written = sum(own.written for own in divided)
-    file_rows = float(rewrite.of_groups(rewrite.files.live_rows).sum()) / max(written, 1)
+    # The rows of an average file that is written, of the groups with chunks.
+    live, written = rewrite.of_groups(rewrite.files.live_rows)[inside].sum(), sum(own.written for own in divided)
+    file_rows = float(live) / max(written, 1)
 
     def ratio(layout: Layout) -> float | None:
         if before is None or any(name not in stored.keys for name in layout.weights):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from zlayout.advisor.costs import is_named
-from zlayout.advisor.joins import MAX_RANGES, NotEvaluatedError, Rows, Through, with_joins
+from zlayout.advisor.joins import MAX_RANGES, Bounds, NotEvaluatedError, Rows, Through, with_joins
 from zlayout.errors import SpecError, TableError, first_line
 from zlayout.formats.base import Backend
 from zlayout.message_text import quote_value
@@ -89,33 +90,34 @@ def read_joined(
         workload = read_workload(sources, {**of_others, **known})
     if by_partitions is None:
         return with_joins(workload, table, state, others.rows, 1, project.exports, skipping.rows)
-    through = (p for s in workload.scans if is_named(s.table, table, state.location) for p in s.through)
-    keys = {name.lower() for predicate in through for name in columns(predicate)} & by_partitions
-    ends = _bounds_of(table, state, [c.name for c in state.columns if c.name.lower() in keys], backends[table.catalog])
-    exports, rows = project.exports, skipping.rows
-    return with_joins(workload, table, state, others.rows, MAX_RANGES, exports, rows, by_partitions, ends)
+    exports, rows, bounds = project.exports, skipping.rows, _bounds_of(table, state, backends[table.catalog])
+    return with_joins(workload, table, state, others.rows, MAX_RANGES, exports, rows, by_partitions, bounds)
 
 
-def _bounds_of(
-    table: TableName, state: TableState, names: Sequence[str], backend: Backend
-) -> dict[str, tuple[Any, Any]]:
-    """Return the lowest and the highest value of integers and dates, by the name of the column in lower case.
+def _bounds_of(table: TableName, state: TableState, backend: Backend) -> Bounds:
+    """Return a function that returns the lowest and the highest value of a column of integers or dates.
 
-    A column is left out if the bounds of a file are unknown.
+    It returns None for other columns, and if the bounds of a file are unknown. It reads metadata if `state` has no
+    bounds of the column.
     """
-    files = state.files
-    if not files.bounds.keys() >= set(names):
-        with suppress(Exception):  # a reader may raise anything, and the bounds save only the merging of ranges
-            files = read_table(lambda: backend.observe(table, names, state.version), table).files
-    found = {}
-    for name in names:
-        of = files.bounds.get(name)
-        if of is None or not (pt.is_signed_integer(of.lower.type) or pt.is_date32(of.lower.type)):
-            continue
+
+    @cache
+    def bounds(column: Column) -> tuple[pa.Scalar, pa.Scalar] | None:
+        if not (pt.is_signed_integer(column.type) or pt.is_date32(column.type)):
+            return None
+        files = state.files
+        if column.name not in files.bounds:
+            try:
+                files = read_table(lambda: backend.observe(table, (column.name,), state.version), table).files
+            except Exception:  # a reader may raise anything, and bounds are needed only if there are many ranges
+                return None
+        of = files.bounds[column.name]
         known = of.lower.is_valid().to_numpy(zero_copy_only=False) & of.upper.is_valid().to_numpy(zero_copy_only=False)
-        if known.any() and (known | (of.null_count == files.rows)).all():
-            found[name.lower()] = (pc.min(of.lower).as_py(), pc.max(of.upper).as_py())
-    return found
+        if not known.any() or not (known | (of.null_count == files.rows)).all():
+            return None
+        return pc.min(of.lower), pc.max(of.upper)
+
+    return bounds
 
 
 def column_names(state: TableState) -> list[str]:

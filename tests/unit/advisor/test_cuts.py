@@ -13,6 +13,7 @@ import pytest
 from support.builders import make_layout
 from unit.advisor.tables import drawn_of, sample_of, table_state
 
+from zlayout.advisor import cuts
 from zlayout.advisor import study as studied
 from zlayout.advisor.compare import zorder_block
 from zlayout.advisor.costs import measure
@@ -31,7 +32,7 @@ from zlayout.advisor.model import Choice, Costs, TableQuery
 from zlayout.advisor.study import Question, study
 from zlayout.planner.simulation import whole_rewrite
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.state import TableState
 from zlayout.workload import Query
 
@@ -123,6 +124,22 @@ def test_without_queries_to_check_them_there_are_no_cuts(queries: list[TableQuer
 
 def test_no_time_is_no_cuts() -> None:
     assert checked(MONTHS, seconds=-1) is None
+
+
+def test_cuts_that_are_left_out_only_in_part_are_kept_at_the_end_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Layout] = []
+
+    def counted(layout: Layout, queries: list[TableQuery]) -> Choice:
+        calls.append(layout)
+        return measure([DRAWN], layout, queries)
+
+    monkeypatch.setattr(cuts.time, "monotonic", lambda: len(calls))
+    assert search_cuts(KD, MONTHS, DRAWN, counted, float("inf")) is not None
+    every = len(calls)
+    calls.clear()
+    # The last two measurements are those of the held-out queries.
+    assert search_cuts(KD, MONTHS, DRAWN, counted, every - 4) is not None
+    assert len(calls) < every
 
 
 def test_columns_of_cuts_become_z_order_columns() -> None:

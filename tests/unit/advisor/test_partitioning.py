@@ -12,7 +12,7 @@ from unit.advisor.tables import sample_of, table_state
 from zlayout.advisor import partitioning
 from zlayout.advisor import study as search
 from zlayout.advisor.compare import to_document, verdict, zorder_block
-from zlayout.advisor.costs import EVERY_ROW, in_partitions, measure
+from zlayout.advisor.costs import EVERY_ROW, in_partitions, lowest, measure
 from zlayout.advisor.model import Study, TableQuery
 from zlayout.advisor.partitioning import partition_keys
 from zlayout.advisor.study import Question, study
@@ -143,6 +143,23 @@ def test_a_query_opens_a_file_of_new_partitions_if_the_table_may_have_its_rows()
     found = measure(draws, replace(BASE, columns=(ZorderColumn("item"),)), queries).costs.files
     assert found[0] >= 1
     assert found[1] == 0, "no present file has such an item"
+    before = np.flatnonzero(DAY < 350)
+    early = {name: values.take(pa.array(before)) for name, values in DATA.items()}
+    rewrite = whole_rewrite(BASE, STATE, STATE.columns, sample_of(early, FILE[before], 7, ROWS))
+    draws = draws_of(replace(rewrite, fields=(PartitionField("sold", "month"),)))
+    found = measure(draws, replace(BASE, columns=(ZorderColumn("item"),)), in_partitions([through(20)], STATE))
+    assert found.costs.files.tolist() == [1], "no sampled row is in this month"
+    assert lowest(in_partitions([through(20)], STATE), draws[0]).files.tolist() == [1]
+
+
+def test_an_unknown_size_in_partitions_is_that_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "size_ratios", lambda *_: lambda _layout: None)
+    unknown = studied(MIXED).best
+    without = lambda rewrite, _stored: lambda _layout: None if rewrite.fields else 0.5  # noqa: E731
+    monkeypatch.setattr(search, "size_ratios", without)
+    found = studied(MIXED).best
+    assert found.partition_by == unknown.partition_by == (PartitionField("sold", "month"),)
+    assert found.costs.bytes == pytest.approx(unknown.costs.bytes / 2)
 
 
 def test_the_keys_of_types_and_formats() -> None:

@@ -52,12 +52,12 @@ def stored(codec: str, table: pa.Table = TABLE, chunk: int = 3000, each: int = 2
 
 
 def rewrite(targets: list[int], partition: list[int] | None = None, fields: tuple[PartitionField, ...] = ()) -> Rewrite:
-    """A rewrite of all files, of each partition as a group."""
-    step = ROWS // FILES
+    """A rewrite of all files, of each partition as a group. partition: of each file; the first files have chunks."""
+    step, number = ROWS // FILES, len(partition or range(FILES))
     own = (PartitionField("p"),) if partition else ()
     partitions = tuple(Partition(0, own, (n,) if partition else ()) for n in range(len(targets)))
-    files = make_file_table([step] * FILES, bytes=[step] * FILES, partition=partition, partitions=partitions)
-    group = np.array(partition or [0] * FILES)
+    files = make_file_table([step] * number, bytes=[step] * number, partition=partition, partitions=partitions)
+    group = np.array(partition or [0] * number)
     return Rewrite(make_layout(), files, group, np.array(targets), (), fields or own, SAMPLE)
 
 
@@ -124,6 +124,13 @@ def test_rows_stay_in_their_partition() -> None:
     whole = size_ratios(rewrite([FILES]), stored("snappy"))(layout)
     assert one == pytest.approx(1, abs=0.02), "the rows of two files share one dictionary, and keep their order"
     assert whole < two - 0.01 < one - 0.02, "two files of a partition halve its days, and twelve do more"
+
+
+def test_partitions_without_chunks_change_nothing() -> None:
+    few, layout = [n // 2 for n in range(FILES)], make_layout("day")
+    many = [n // 2 for n in range(5 * FILES)]
+    expected, found = (size_ratios(rewrite([2] * (len(of) // 2), of), stored("snappy"))(layout) for of in (few, many))
+    assert found == pytest.approx(expected)
 
 
 def test_an_unknown_ratio() -> None:

@@ -14,6 +14,7 @@ from zlayout.planner.model import TablePlan
 from zlayout.report.text import TextOptions, render
 from zlayout.session import dimensions
 from zlayout.spec.model import QUERY_ENGINES, KeySkipping
+from zlayout.table.partition import PartitionField
 
 ROWS, FILES, DAYS = 40_000, 20, 1000
 LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [a, day]}\n"
@@ -68,12 +69,15 @@ def test_open_spark_skips_no_files_by_the_keys_of_a_join() -> None:
     assert planned().workload is None
 
 
-def by_day(backend: MemoryBackend) -> None:
-    """Partition the fact by the day. It has the 40 days from 0 to 975 in steps of 25, one of each month."""
-    day = np.repeat(np.arange(0, DAYS, 25), 10)
+def by_day(
+    backend: MemoryBackend, first: int = 0, end: int = DAYS, transform: str = "identity", files: int = 1
+) -> None:
+    """Partition the fact by the day. It has days in steps of 25, one of each month, by default all 40 of them."""
+    day = np.repeat(np.arange(first, end, 25), 10)
     rows = pa.table({"a": pa.array(np.arange(len(day))), "day": pa.array(day)})
-    fact = MemoryTable(rows.schema, ("day",))
-    fact.append(rows)
+    fact = MemoryTable(rows.schema)
+    fact.set_partitioning((PartitionField("day", transform),))
+    fact.append(rows, files=files)
     months = pa.table({"m": pa.array(np.arange(40)), "m_year": pa.array(np.arange(40) // 5)})
     other = MemoryTable(months.schema)
     other.append(months)
@@ -99,25 +103,29 @@ def test_open_spark_skips_partitions_by_the_keys_of_a_join(condition: str, files
     assert (found.now.files, found.through) == (files, ("day = dates",))
 
 
-def test_keys_that_the_table_does_not_have_are_in_no_range(
+def test_ranges_of_keys_outside_of_the_table_are_merged_first(
     table: MemoryBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of six months, the fact has two. With the others, they would be merged to one range."""
-    day = np.repeat(np.arange(400, 500, 25), 10)
-    fact = MemoryTable(pa.schema({"a": pa.int64(), "day": pa.int64()}), ("day",))
-    fact.append(pa.table({"a": np.arange(len(day)), "day": day}))
-    table._catalog = MemoryCatalog({"db.orders": fact, "db.dates": table._catalog.load(("db", "dates"))})
-    Path("layouts/orders.yaml").write_text(LAYOUT.replace(", day]", "]"))
+    """Of six months, the fact has two. Between these, none is counted as read because of the others."""
+    by_day(table, 400, 500)
+    use("spark")
+    monkeypatch.setattr(dimensions, "MAX_RANGES", 4)
+    query = f"{JOIN} d_month IN (0, 5, 16, 19, 30, 39)"
+    assert planned(query).workload.now.files == 2
+    assert planned(f"{JOIN} d_month IN (0, 39)").workload.now.files == 0
+    monkeypatch.setattr(dimensions, "_bounds_of", lambda *_: lambda _column: None)
+    assert planned(query).workload.now.files == 4
+
+
+@pytest.mark.parametrize(("month", "files"), [(19, 4), (20, 0)], ids=["in the last partition", "after it"])
+def test_keys_after_the_last_row_are_in_its_partition(
+    month: int, files: int, table: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days 400 to 474 are in the partition of days 400 to 499, which is read for month 19, although it has no row."""
+    by_day(table, 400, 475, "truncate[100]", files=4)
     use("spark")
     monkeypatch.setattr(dimensions, "MAX_RANGES", 2)
-    found = planned(f"{JOIN} d_month IN (0, 5, 16, 19, 30, 39)").workload
-    assert found is not None
-    assert found.now.files == 2
-    none = planned(f"{JOIN} d_month IN (0, 39)").workload
-    assert none is not None
-    assert none.now.files == 0
-    monkeypatch.setattr(dimensions, "_bounds_of", lambda *_: {})
-    assert planned(f"{JOIN} d_month IN (0, 5, 16, 19, 30, 39)").workload.now.files == 4
+    assert planned(f"{JOIN} d_month IN (1, 3, 5, 30, {month})").workload.now.files == files
 
 
 @pytest.mark.parametrize(
