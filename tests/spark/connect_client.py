@@ -4,7 +4,6 @@ The server is given by CONNECT_PLACE, CONNECT_TOKEN and CONNECT_PROCESS, and the
 CONNECT_CATALOG. Rows are compared by deltalake and pyiceberg.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -12,26 +11,28 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
-from pyiceberg.catalog import load_catalog
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField
+from deltalake import CommitProperties, DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+from spark.connect_tables import (
+    PARTS,
+    PLACE,
+    TOKEN,
+    URL,
+    IcebergTable,
+    Table,
+    code_of,
+    during_rewrite,
+    running,
+)
 
 import zlayout
 from zlayout.cli.apply import Moment
@@ -49,11 +50,6 @@ from zlayout.formats.iceberg.write.by_sql import require_same_table as require_s
 from zlayout.session.results import TableEvent, TableFinished, TableStarted
 from zlayout.spark import connect
 from zlayout.spark.session import ConnectRuntime
-
-PLACE, TOKEN = os.environ["CONNECT_PLACE"], os.environ["CONNECT_TOKEN"]
-CATALOG, EVENTS = os.environ["CONNECT_CATALOG"], Path(os.environ["CONNECT_EVENTS"])
-URL = f"sc://{PLACE}/;token={TOKEN}"
-PARTS, ROWS = 2, 200
 
 
 @pytest.fixture(scope="module")
@@ -74,97 +70,6 @@ def test_a_closed_session_is_not_closed_again_when_it_is_collected(monkeypatch: 
     assert waited == []
 
 
-class Table:
-    """A project with one layout of engine native, and its Delta table, which deltalake has written."""
-
-    name = "lake.db.t"
-
-    def __init__(self, root: Path, engine: str = "native", *, parts: int = PARTS) -> None:
-        self.root, self.path = root, root / "lake" / "db" / "t"
-        (root / "layouts").mkdir()
-        (root / "zlayout.yaml").write_text(f"version: 1\ncatalogs: {self.catalogs()}\n")
-        layout = f"version: 1\ntable: {self.name}\nengine: {engine}\nzorder: {{columns: [a, b], curve: zorder}}\n"
-        (root / "layouts" / "t.yaml").write_text(layout)
-        self._parts, self._rows = parts, 0
-        for _ in range(3):
-            self.append()
-
-    def append(self) -> None:
-        rows = pa.table(self.new_rows())
-        write_deltalake(str(self.path), rows, mode="append", partition_by=["part"] if self._parts else None)
-
-    def new_rows(self) -> dict[str, Any]:
-        random = np.random.default_rng(self._rows)
-        ids = np.arange(self._rows, self._rows + ROWS)
-        self._rows += ROWS
-        return {
-            "part": ids % max(self._parts, 1),
-            "a": random.integers(0, 999, ROWS),
-            "b": random.integers(0, 999, ROWS),
-            "id": ids,
-        }
-
-    def catalogs(self) -> str:
-        return f"{{lake: {{format: delta, type: path, warehouse: {self.root / 'lake'}}}}}"
-
-    @property
-    def project(self) -> zlayout.Project:
-        return zlayout.load_project(self.root)
-
-    def plan(self) -> Any:
-        return zlayout.plan(self.project)
-
-    def changes(self) -> int:
-        return DeltaTable(str(self.path)).version()
-
-    def rows(self) -> list[dict[str, int]]:
-        found = DeltaTable(str(self.path)).to_pyarrow_table().sort_by("id").to_pylist()
-        return [{name: int(row[name]) for name in ("part", "a", "b", "id")} for row in found]
-
-    def status(self) -> str:
-        return str(self.plan().document.tables[0].status)
-
-
-class IcebergTable(Table):
-    """The same with an Iceberg table, which pyiceberg has written to the catalog of the server."""
-
-    def __init__(self, root: Path, *, parts: int = PARTS) -> None:
-        namespace = f"n{uuid.uuid4().hex[:8]}"
-        self.name = f"ice.{namespace}.t"
-        self.files: Any = load_catalog(
-            "ice", type="sql", uri=f"sqlite:///{CATALOG}/ice.db", warehouse=f"file://{CATALOG}/iceberg"
-        )
-        self.files.create_namespace(namespace)
-        self.create()
-        super().__init__(root, parts=parts)
-        self.path = Path(self.loaded.location().removeprefix("file://"))
-
-    def create(self) -> None:
-        columns = [NestedField(at, name, LongType()) for at, name in enumerate(("part", "a", "b", "id"), 1)]
-        by_part = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "part"))
-        self.files.create_table(self.name.removeprefix("ice."), Schema(*columns), partition_spec=by_part)
-
-    def catalogs(self) -> str:
-        options = f"type: sql, uri: 'sqlite:///{CATALOG}/ice.db', warehouse: 'file://{CATALOG}/iceberg'"
-        return f"{{ice: {{format: iceberg, {options}}}}}"
-
-    def append(self) -> None:
-        self.loaded.append(pa.table(self.new_rows()))
-
-    @property
-    def loaded(self) -> Any:
-        return self.files.load_table(self.name.removeprefix("ice."))
-
-    def snapshots(self) -> list[str]:
-        return [one.summary.operation.value for one in self.loaded.metadata.snapshots]
-
-    def changes(self) -> int:
-        return len(self.snapshots())
-
-    def rows(self) -> list[dict[str, int]]:
-        return [dict(row) for row in self.loaded.scan().to_arrow().sort_by("id").to_pylist()]
-
-
 @pytest.fixture
 def ice(tmp_path: Path) -> IcebergTable:
     return IcebergTable(tmp_path)
@@ -173,11 +78,6 @@ def ice(tmp_path: Path) -> IcebergTable:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
-
-
-def code_of(result: Any) -> str:
-    (only,) = result.results.values()
-    return str(only.problems[0].code)
 
 
 def test_apply_drift_and_the_empty_plan(
@@ -240,25 +140,6 @@ def test_engine_zlayout_is_refused(tmp_path: Path, session: SparkSession) -> Non
     assert problem.code == "ZL204"
     assert "engine: native" in problem.hint
     assert DeltaTable(str(table.path)).version() == version
-
-
-def during_rewrite(table: Table, work: Callable[[], None]) -> Callable[[Any], None]:
-    """Return a function for `on_event` that calls `work` after the server has written a file, and before it commits."""
-    before = set(table.path.rglob("*.parquet"))
-
-    def wait() -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and set(table.path.rglob("*.parquet")) == before:
-            time.sleep(0.002)
-        work()
-
-    def follow(event: Any) -> None:
-        if isinstance(event, Progress) and event.stage is Stage.REWRITING and not started:
-            started.append(threading.Thread(target=wait))
-            started[0].start()
-
-    started: list[threading.Thread] = []
-    return follow
 
 
 def test_a_conflict_is_planned_again_and_loses_nothing(tmp_path: Path, session: SparkSession) -> None:
@@ -427,28 +308,12 @@ def test_an_interrupt_cancels_the_statement(table: Table, session: SparkSession)
     assert "CANCEL" in str(raised[0]).upper()
 
 
-def running() -> set[str]:
-    """The statements and jobs that have begun and not ended, by the event log of the server."""
-    (log,) = EVENTS.iterdir()
-    found: set[str] = set()
-    for line in log.read_text().splitlines():
-        with suppress(ValueError):  # the server is writing the last line
-            event = json.loads(line)
-            name = str(event["Event"]).rpartition(".")[2]
-            one = str(event.get("operationId", event.get("Job ID")))
-            if name in ("SparkListenerConnectOperationStarted", "SparkListenerJobStart"):
-                found.add(one)
-            elif name in ("SparkListenerConnectOperationClosed", "SparkListenerJobEnd"):
-                found.discard(one)
-    return found
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [Table, IcebergTable])
 def test_ctrl_c_ends_the_statement_and_keeps_the_rows(
     kind: type[Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROWS", 2_000_000)
+    monkeypatch.setattr("spark.connect_tables.ROWS", 2_000_000)
     table = kind(tmp_path, parts=1)
     before, changes, files, others = table.rows(), table.changes(), {*table.path.rglob("*.parquet")}, running()
     command = ["/usr/bin/env", "--default-signal=INT", sys.executable, "-m", "zlayout"]

@@ -7,7 +7,6 @@ pyiceberg read the rows that are compared with it.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -24,14 +23,13 @@ from deltalake.exceptions import CommitFailedError
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 from pyspark.sql import SparkSession
+from spark.connect_tables import CATALOG, URL
 
 import zlayout
 from zlayout.formats.base import Commit, GroupFailed, Progress, Stage
 from zlayout.session.results import TableEvent
 from zlayout.spark.connect import close_session
 
-CATALOG = os.environ["CONNECT_CATALOG"]
-URL = f"sc://{os.environ['CONNECT_PLACE']}/;token={os.environ['CONNECT_TOKEN']}"
 SCHEDULES, DAILY, PARTS, ROWS = 100, 3, 3, 40
 MOMENTS = ("planned", "called", "writing", "committed")
 # The conflicts of a run, which it states. None of them leaves a doubt whether it has committed.
@@ -381,9 +379,13 @@ class Schedule:
             self._thread.join()
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[pytest.mark.long] if seed >= DAILY else []) for seed in range(SCHEDULES)]
-)
+CASES = [
+    pytest.param(seed, marks=() if seed < DAILY else pytest.mark.long, id=f"{('delta', 'iceberg')[seed % 2]}-{seed}")
+    for seed in range(SCHEDULES)
+]
+
+
+@pytest.mark.parametrize("seed", CASES)
 def test_concurrent_changes_are_neither_lost_nor_doubled(
     seed: int, tmp_path: Path, session: SparkSession, writer: SparkSession, schedules: list[Schedule]
 ) -> None:

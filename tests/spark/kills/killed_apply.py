@@ -8,13 +8,12 @@ import functools
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pyspark import SparkContext
+from spark.kills.deadly import Moment, Targets, install
 
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import commit as delta_commit
@@ -30,8 +29,6 @@ from zlayout.rewrite import engine as shards
 from zlayout.rewrite.gate import Gate
 from zlayout.session import apply as applying
 
-# Kill before the call, after it returned, or inside it, so many seconds after it began or when a new file appears.
-Moment = Literal["before", "after", "new file"] | float
 _SETTINGS = ((delta_settings, "set_properties"), (iceberg_settings, "change_settings"))
 _SAMPLE = ((shards, "take_sample"),)
 _PLACE = ((delta_commit, "place"), (iceberg_commit, "place"))
@@ -42,7 +39,7 @@ _LOOK = ((applying, "plan_table_in_time"),)
 _REBASES = (delta_rebase.Rebase, iceberg_rebase.Rebase)
 _COMMITTERS = (delta_commit.Committer, iceberg_commit.Committer)
 # name -> functions of either format, when, and at which call of them
-POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
+POINTS: dict[str, tuple[Targets, Moment, int]] = {
     "before settings": (_SETTINGS, "before", 1),
     "after settings": (_SETTINGS, "after", 1),
     "before sampling": (_SAMPLE, "before", 1),
@@ -74,7 +71,7 @@ def main(point: str, victim: str, folder: Path) -> None:
     targets, moment, at_call = POINTS[point]
     if point.startswith(REBASED):
         _delete_before_the_first_commit(folder)
-    install(targets, moment, at_call, victim, folder)
+    install(targets, moment, at_call, functools.partial(kill, victim), folder)
     zlayout(["apply", "--auto-approve", "--output", "json"])
 
 
@@ -99,46 +96,7 @@ def _delete_before_the_first_commit(folder: Path) -> None:
     rebase.Rebase.until_committed = lambda *given: delete_first(until_committed, *given)  # type: ignore[method-assign]
 
 
-def install(targets: tuple[tuple[Any, str], ...], moment: Moment, at_call: int, victim: str, folder: Path) -> None:
-    """Replace each of the functions by one in which the victim dies."""
-    for owner, name in targets:
-        setattr(owner, name, _deadly(getattr(owner, name), moment, at_call, victim, folder))
-
-
-def _deadly(call: Callable[..., Any], moment: Moment, at_call: int, victim: str, folder: Path) -> Callable[..., Any]:
-    calls = 0
-
-    @functools.wraps(call)
-    def wrapped(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls != at_call:
-            return call(*arguments, **named)
-        if moment == "before":
-            _kill(victim)
-        elif moment == "new file":
-            threading.Thread(target=_kill_at_new_file, args=(folder, _files(folder), victim), daemon=True).start()
-        elif moment != "after":
-            threading.Timer(float(moment), _kill, (victim,)).start()
-        result = call(*arguments, **named)
-        if moment == "after":
-            _kill(victim)
-        return result
-
-    return wrapped
-
-
-def _kill_at_new_file(folder: Path, before: set[Path], victim: str) -> None:
-    while _files(folder) <= before:
-        time.sleep(0.005)
-    _kill(victim)
-
-
-def _files(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}
-
-
-def _kill(victim: str) -> None:
+def kill(victim: str) -> None:
     jvm = SparkContext._active_spark_context._gateway.proc
     Path("jvm.pid").write_text(str(jvm.pid))
     if victim in ("jvm", "both"):

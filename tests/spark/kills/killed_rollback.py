@@ -4,10 +4,11 @@ See `killed_apply` for the arguments. FOLDER tells the format: that of the Delta
 """
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from spark.kills.killed_apply import Moment, install
+from spark.kills.deadly import Moment, Targets, install
+from spark.kills.killed_apply import kill
 from spark.projects import DELTA, ICEBERG
 
 from zlayout.cli.main import main as zlayout
@@ -22,7 +23,7 @@ _PREPARE = ((delta, "_missing"), (iceberg, "_properties"))
 _SEND = ((Log, "commit"), (prepared, "settled"))
 _END = ((SparkRuntime, "committed"),)
 # name -> functions of either format, when, and at which call of them
-POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
+POINTS: dict[str, tuple[Targets, Moment, int]] = {
     "before reading": (_READ, "before", 1),
     "prepared": (_PREPARE, "after", 1),
     "before the commit": (_SEND, "before", 1),
@@ -37,5 +38,5 @@ POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
 
 if __name__ == "__main__":
     point, victim, folder = sys.argv[1:]
-    install(*POINTS[point], victim, Path(folder))
+    install(*POINTS[point], partial(kill, victim), Path(folder))
     zlayout(["rollback", DELTA if "delta" in Path(folder).parts else ICEBERG, "--auto-approve"])
