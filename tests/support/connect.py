@@ -1,11 +1,17 @@
-"""A server of Spark Connect on this machine, with Delta and Iceberg, which requires a token."""
+"""A server of Spark Connect on this machine, with Delta and Iceberg, which requires a token.
+
+Its Spark is the installed pyspark, and its jars are those of zlayout, or the packages in PYSPARK_SUBMIT_ARGS, as
+`make matrix` sets it.
+"""
 
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from support.servers import free_port, wait_for_port
@@ -30,7 +36,12 @@ _ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 def both_formats(folder: Path) -> dict[str, str]:
-    """The configuration for Delta, and for Iceberg with the catalog `ice` in a folder: `ice.db` and `iceberg`."""
+    """The configuration for Delta, and for Iceberg with the catalog `ice` in a folder: `ice.db` and `iceberg`.
+
+    That of Delta alone if Iceberg has no jar for the installed Spark.
+    """
+    if versions.installed().iceberg is None:
+        return _DELTA
     ice = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "jdbc",
@@ -50,10 +61,12 @@ class ConnectServer:
     Attributes:
         place: Host and port.
         process: Its process.
+        command: See `server_of`.
     """
 
     place: str
     process: "subprocess.Popen[bytes]"
+    command: tuple[str, ...]
 
     @property
     def url(self) -> str:
@@ -64,39 +77,57 @@ class ConnectServer:
         self.process.wait()
 
 
+def _jars() -> tuple[list[str], list[Path]]:
+    """The arguments of spark-submit that name packages, and the jars of the class path."""
+    release = versions.installed()
+    named = os.environ.get("PYSPARK_SUBMIT_ARGS", "").removesuffix(" pyspark-shell").split()
+    if named[:1] != ["--packages"]:
+        packages = [release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]]
+        return [], provide(closure(filter(None, packages)), cache_folder(os.environ), os.environ)
+    if release.spark == "3.5":  # whose server is not among the jars of Spark
+        named[1] += f",org.apache.spark:spark-connect_{release.scala}:{metadata.version('pyspark')}"
+    return named, []
+
+
 @contextmanager
 def connect_server(log: Path, conf: Mapping[str, str], java: Iterable[str] = _JAVA) -> Iterator[ConnectServer]:
-    """Start a server with the jars of Delta, Iceberg and SQLite, and end it after the block. java: options of Java."""
-    home, port, release = versions.spark_home(), free_port(), versions.installed()
-    assert release.iceberg_package
-    packages = [release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]]
-    jars = provide(closure(packages), cache_folder(os.environ), os.environ)
+    """Start a server with the jars of both formats and of SQLite, and end it after the block. java: options of Java."""
+    packages, jars = _jars()
     whole = {
         "spark.connect.authenticate.token": TOKEN,
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.shuffle.partitions": "1",
         "spark.ui.enabled": "false",
         **conf,
     }
     command = [
-        "java",
+        shutil.which("java") or "java",
         *java,
-        "-Dderby.system.home=" + str(log.parent),
         *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
-        *("-cp", os.pathsep.join([f"{home}/jars/*", *map(str, jars)])),
+        *("-cp", os.pathsep.join([f"{versions.spark_home()}/jars/*", *map(str, jars)])),
         "org.apache.spark.deploy.SparkSubmit",
         *("--master", "local[2]"),
+        *packages,
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
         *(part for key, value in whole.items() for part in ("--conf", f"{key}={value}")),
-        "spark-internal",
     ]
+    with server_of(command, log) as server:
+        yield server
+
+
+@contextmanager
+def server_of(command: Sequence[str], log: Path) -> Iterator[ConnectServer]:
+    """Start a server by a command that has all but its port, and end it after the block."""
+    port = free_port()
+    of_port = ["--conf", f"spark.connect.grpc.binding.port={port}", "spark-internal"]
+    java, *arguments = command
+    whole = [java, f"-Dderby.system.home={log.parent}", *arguments, *of_port]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent)
+        process = subprocess.Popen(whole, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent)
     try:
         wait_for_port(port, process, log)
-        yield ConnectServer(f"localhost:{port}", process)
+        yield ConnectServer(f"localhost:{port}", process, tuple(command))
     finally:
         process.kill()
         process.wait()
