@@ -54,6 +54,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         f"{_SPARK}rollback.py::test_iceberg_returns_to_the_exact_files_and_plan",
     ),
     "capabilities": (f"{_SPARK}capabilities.py",),
+    "connect": (f"{_SPARK}connect.py",),
 }
 # One curve of engine zlayout: the others differ on the driver alone.
 FAST = "not workload and not zorder- and not hilbert- and not linear-"

@@ -49,6 +49,7 @@ _CAPABILITIES: Mapping[str, Mapping[str, str]] = {
     },
     "Spark": {
         "checksums of shuffles": f"{_PROBE}shuffles_are_checked_by_checksums",
+        "Connect, engine native": "test_connect.test_a_client_without_java",
     },
 }
 # The test whose result is shown, by the name of the capability.
