@@ -39,7 +39,11 @@ class Relay:
         with suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
-                server = socket.create_connection(("127.0.0.1", self._server))
+                try:
+                    server = socket.create_connection(("127.0.0.1", self._server))
+                except ConnectionRefusedError:  # the server has ended
+                    client.close()
+                    continue
                 self._connections |= {client, server}
                 _start(self._forward, client, server)
                 _start(self._forward, server, client)
