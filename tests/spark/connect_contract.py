@@ -5,6 +5,7 @@ Each test of the contract either holds or is refused by the code that it names h
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -77,7 +78,7 @@ def runtime(project: Project) -> Iterator[ConnectRuntime]:
 @pytest.fixture(params=[DeltaOverConnect, IcebergOverConnect], ids=["delta", "iceberg"])
 def arena(request: pytest.FixtureRequest, project: Project, runtime: ConnectRuntime, tmp_path: Path) -> SparkArena:
     """A fresh table, to be laid out by engine native."""
-    table = TableName(request.param.catalog, ("db",), tmp_path.name)
+    table = TableName(request.param.catalog, ("db",), f"t{uuid.uuid4().hex[:8]}")
     if request.param is IcebergOverConnect:
         runtime.session.sql("CREATE NAMESPACE IF NOT EXISTS ice.db").collect()
     arena: SparkArena = request.param(project, runtime, table, tmp_path, "native", "zorder")
