@@ -1,7 +1,6 @@
 """The tests of `test_connect.py`, which runs them in an environment that has the client alone: no pyspark, no py4j.
 
-The server is given by CONNECT_PLACE, CONNECT_TOKEN and CONNECT_PROCESS, and the folder of its Iceberg catalog by
-CONNECT_CATALOG. Rows are compared by deltalake and pyiceberg.
+The server is given as in `spark.connect_tables`. Rows are compared by deltalake and pyiceberg.
 """
 
 import os
