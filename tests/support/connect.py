@@ -11,15 +11,17 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
+from pyiceberg.catalog.sql import SqlCatalog
 from support.servers import free_port, wait_for_port
 
 from zlayout.spark import versions
 from zlayout.spark.jars import cache_folder, closure, provide
 
 TOKEN = "token-of-the-test"
+# The server of Spark 3.5, which is not among the jars of Spark. Maven Central has no later one.
+SERVER_3_5 = "org.apache.spark:spark-connect_2.12:3.5.7"
 _OPENED = ("java.lang", "java.nio", "java.net", "java.util", "java.util.concurrent", "sun.nio.ch", "sun.util.calendar")
 # For tests, which run for a short time.
 _JAVA = (
@@ -38,15 +40,18 @@ _ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 def both_formats(folder: Path) -> dict[str, str]:
     """The configuration for Delta, and for Iceberg with the catalog `ice` in a folder: `ice.db` and `iceberg`.
 
-    That of Delta alone if Iceberg has no jar for the installed Spark.
+    That of Delta alone if Iceberg has no jar for the installed Spark. pyiceberg makes the tables of the catalog:
+    Iceberg 1.10 looks for them with a query that it never closes, so that commits would find a locked database.
     """
     if versions.installed().iceberg is None:
         return _DELTA
+    SqlCatalog("ice", uri=f"sqlite:///{folder}/ice.db", warehouse=f"file://{folder}/iceberg")
     ice = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "jdbc",
         ".uri": f"jdbc:sqlite:{folder}/ice.db",
         ".jdbc.schema-version": "V1",
+        ".jdbc.init-catalog-tables": "false",
         ".warehouse": f"file://{folder}/iceberg",
     }
     extensions = f"{_DELTA['spark.sql.extensions']},{_ICEBERG}"
@@ -84,8 +89,8 @@ def _jars() -> tuple[list[str], list[Path]]:
     if named[:1] != ["--packages"]:
         packages = [release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]]
         return [], provide(closure(filter(None, packages)), cache_folder(os.environ), os.environ)
-    if release.spark == "3.5":  # whose server is not among the jars of Spark
-        named[1] += f",org.apache.spark:spark-connect_{release.scala}:{metadata.version('pyspark')}"
+    if release.spark == "3.5":
+        named[1] += f",{SERVER_3_5}"
     return named, []
 
 
