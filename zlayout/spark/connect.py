@@ -302,9 +302,15 @@ class Thrown(NamedTuple):
 
 
 def status_of(error: BaseException) -> str:
-    """Return the name of the status of gRPC, '' if the error has none."""
-    code = getattr(error, "_grpc_status_code", None) or (error.code() if hasattr(error, "code") else None)
-    return str(getattr(code, "name", ""))
+    """Return the name of the status of gRPC, '' if the error has none.
+
+    An error of pyspark before 4.1 has it only in its context, the error of gRPC.
+    """
+    for each in filter(None, (error, error.__context__)):
+        code = getattr(each, "_grpc_status_code", None) or (each.code() if hasattr(each, "code") else None)
+        if code is not None:
+            return str(getattr(code, "name", ""))
+    return ""
 
 
 def is_server_error(error: BaseException) -> bool:

@@ -89,6 +89,15 @@ def test_an_error_of_the_client_is_a_lost_connection() -> None:
         raise UserWarning("x")
 
 
+def test_the_status_of_an_error_of_pyspark_4_0_is_in_its_context() -> None:
+    unavailable = type("Code", (), {"name": "UNAVAILABLE"})
+    error: Any = server_error()
+    del error._grpc_status_code
+    assert (connect.status_of(error), connect.is_lost(error)) == ("", False)
+    error.__context__ = type("RpcError", (Exception,), {"code": lambda _: unavailable})()
+    assert (connect.status_of(error), connect.is_lost(error)) == ("UNAVAILABLE", True)
+
+
 def test_a_session_is_remembered_as_lost() -> None:
     sessions = [session_of("pyspark.sql.connect.session") for _ in range(2)]
     for session, error in zip(sessions, (server_error(status="UNAVAILABLE"), server_error(FULL, SERVER)), strict=True):
