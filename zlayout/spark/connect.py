@@ -68,6 +68,8 @@ def open_session(remote: str) -> SparkSession:
     from pyspark.errors import PySparkException
 
     try:  # not by the builder, whose sessions become those of `getOrCreate`
+        if not place.startswith("sc://"):  # which pyspark 4.0 accepts
+            raise ValueError(place)
         session: Any = ConnectSession(connection=remote)
     except (PySparkException, ValueError) as error:
         hint = "use sc://HOST:PORT/;token=TOKEN, with ;use_ssl=true for TLS"
