@@ -93,8 +93,8 @@ def rewrite_of_table(
     state: TableState,
     names: Sequence[str],
     sample: KeySample,
-    stored: StoredRows | None = None,
     files: int | None = None,
+    stored: StoredRows | None = None,
     fields: tuple[PartitionField, ...] | None = None,
 ) -> Rewrite:
     """Return the rewrite of a whole table, with the bounds that writers would store.
@@ -107,8 +107,8 @@ def rewrite_of_table(
         state: The observed table.
         names: The columns whose bounds are simulated.
         sample: Rows of the whole table.
-        stored: Rows of the table with all columns; None if there are none.
         files: The number of files to write; None for the number that follows from the target size.
+        stored: Rows of the table with all columns; None if there are none.
         fields: The partitioning of new files; None for that of the table.
     """
     all_files = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []

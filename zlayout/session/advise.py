@@ -184,7 +184,7 @@ def make_study(
     cuts = options.search and curve is None and base.engine == "zlayout"
     stored = stored_rows(backend, name, state, np.arange(len(state.files), dtype=np.int64), columns)
     question = Question(given, declared, base, options.search, curve, options.time_limit, cuts, partitions)
-    rewrite = rewrite_of_table(spec, state, columns, sample, stored, options.files)
+    rewrite = rewrite_of_table(spec, state, columns, sample, options.files, stored)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     if through:
         joined, how = first_of(through, MAX_THROUGH_SHOWN), "to skip files"

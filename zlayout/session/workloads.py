@@ -314,7 +314,7 @@ def _sampled(
     highest, fields = forecast.predicted or forecast.now, partitioning(spec, found.state)
     names = query_costs.queried_columns(spec.column_names, found.queries, found.state, fields)
     of_table = stored if len(chosen) == len(every) else None
-    rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole, of_table, fields=fields)
+    rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole, None, of_table, fields)
     better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
     return replace(forecast, floor=query_costs.floor(found.queries, rewrite, highest), better=better), then
 
