@@ -178,6 +178,8 @@ def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | N
 # The error of the size of new files, as a share of it. Chunks have fewer rows than files, so that the estimate is often
 # too high, by up to 6 % in tests. Without an estimate, files were up to 21 % larger or 16 % smaller.
 SIZE_ERROR, ERROR_OF_UNKNOWN_SIZE = 0.06, 0.21
+# With cuts, files have different numbers of rows, and the larger ones may have more bytes per row than the average.
+SIZE_ERROR_WITH_CUTS = 0.12
 
 
 def after(
@@ -216,7 +218,8 @@ def after(
     means = np.array([(cost.mean_files, cost.mean_bytes) for cost in each])
     least = min_error_of(rewrite)
     error = np.maximum(2 * means.std(axis=0), least * means.mean(axis=0))
-    of_size = ERROR_OF_UNKNOWN_SIZE if ratio is None else SIZE_ERROR
+    known_error = SIZE_ERROR_WITH_CUTS if spec.layout.cuts else SIZE_ERROR
+    of_size = ERROR_OF_UNKNOWN_SIZE if ratio is None else known_error
     of_files = max(_error_of_files(drawn, least) for drawn in draws) if rewrite.moves else 0.0
     return Costs.mean(each), error + np.array([of_files, of_size]) * means.mean(axis=0)
 

@@ -192,3 +192,15 @@ def test_the_range_of_bytes_is_wider_if_the_size_of_new_files_is_unknown(
         assert below == pytest.approx(above, abs=0.001)
         assert below == pytest.approx(of_files + more, abs=0.002)
     assert known.predicted.bytes < 0.95 * unknown.predicted.bytes, "ordered columns take fewer bytes"
+
+
+def test_the_range_of_bytes_is_wider_with_cuts(project: Path) -> None:
+    delta(project, rows_of())
+    layout = Path("layouts/orders.yaml")
+    cut = "zorder: {columns: [part, day, name], curve: workload, cuts: [part < 2500]}"
+    layout.write_text("\n".join(cut if line.startswith("zorder") else line for line in layout.read_text().splitlines()))
+    found = zlayout.plan(zlayout.load_project(), sample=True).tables[0].workload
+    of_bytes, of_files = (
+        1 - low / at for low, at in ((found.low.bytes, found.predicted.bytes), (found.low.files, found.predicted.files))
+    )
+    assert of_bytes == pytest.approx(of_files + 0.12, abs=0.002)
