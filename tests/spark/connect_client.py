@@ -31,6 +31,7 @@ from spark.connect_tables import (
     code_of,
     during_rewrite,
     running,
+    stopped,
 )
 
 import zlayout
@@ -320,8 +321,10 @@ def test_ctrl_c_ends_the_statement_and_keeps_the_rows(
     process = subprocess.Popen(command, cwd=table.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and {*table.path.rglob("*.parquet")} == files:
         time.sleep(0.01)
-    assert running() - others
-    process.send_signal(signal.SIGINT)
+    with stopped():  # so that the server cannot commit before the client has asked it to cancel
+        assert running() - others
+        process.send_signal(signal.SIGINT)
+        time.sleep(2)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
