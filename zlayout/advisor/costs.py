@@ -48,7 +48,7 @@ from zlayout.predicate.prune import may_match
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.location import canonical
 from zlayout.table.metrics import layout_metrics
-from zlayout.table.partition import Partition
+from zlayout.table.partition import Partition, source_columns
 from zlayout.table.state import Column, ColumnBounds, FileTable, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
@@ -213,7 +213,7 @@ def _by_keys(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) 
 
     Without this, a condition that no key matches would exclude partitions that the engine cannot compare with it.
     """
-    sources = [frozenset(f.source for f in p.fields if f.transform != "void") for p in partitions]
+    sources = [frozenset(source_columns(p.fields)) for p in partitions]
     by_values = _by_values(partitions, types)
 
     def possible(limit: Predicate) -> Bools:
@@ -354,7 +354,8 @@ def lowest(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
         files = np.where(share > 0, np.clip(share * targets, 1.0, targets), 0.0)
         if not files.any() and present.any():
             written = targets > 0
-            files[np.argmax(within & written if (within & written).any() else written)] = 1.0
+            reachable = within & written
+            files[np.argmax(reachable if reachable.any() else written)] = 1.0
         return files.sum(), (files * size).sum()
 
     return _summed(queries, of_scan)

@@ -25,6 +25,7 @@ from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import layout_metrics, reach
+from zlayout.table.partition import source_columns
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # The smallest error of a prediction, as a share of it, because the rewrite draws another sample. It is larger if only
@@ -49,7 +50,7 @@ def files_to_sample(spec: LayoutSpec, state: TableState, groups: Sequence[Group]
 
 def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tuple[str, ...]:
     """Return the columns to sample: the z-order columns and the source columns of the partition fields."""
-    return tuple(dict.fromkeys((*spec.column_names, *(f.source for f in fields if f.transform != "void"))))
+    return tuple(dict.fromkeys((*spec.column_names, *source_columns(fields))))
 
 
 def columns_of_moves(state: TableState, fields: tuple[PartitionField, ...]) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ def columns_of_moves(state: TableState, fields: tuple[PartitionField, ...]) -> t
     fields: The partitioning of new files.
     """
     moves = any(partition.fields != fields for partition in state.files.partitions)
-    return tuple(f.source for f in fields if f.transform != "void") if moves else ()
+    return source_columns(fields) if moves else ()
 
 
 def with_sample(

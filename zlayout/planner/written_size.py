@@ -26,7 +26,7 @@ from zlayout.curve.layout import build_map, leaf_order
 from zlayout.planner.partitions import Floats, Index
 from zlayout.planner.simulation import Outputs, Rewrite
 from zlayout.spec.model import Layout
-from zlayout.table.partition import PartitionField
+from zlayout.table.partition import source_columns
 from zlayout.table.stored_rows import Sizes, StoredRows, summed
 
 # If the half of the rows of new files that arrived first has this share of the values of a column, it is assumed that
@@ -63,7 +63,7 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
         rewrite: The rewrite. Its layout does not matter.
         stored: Rows of the files to rewrite; None if there are none.
     """
-    if stored is None or (rewrite.moves and any(f.source not in stored.keys for f in _filled(rewrite.fields))):
+    if stored is None or (rewrite.moves and not stored.keys.keys() >= set(source_columns(rewrite.fields))):
         return lambda _layout: None
     groups = rewrite.group[stored.file]
     inside = np.unique(groups[groups >= 0]).tolist()
@@ -113,10 +113,6 @@ def _chunks(rewrite: Rewrite, stored: StoredRows, groups: Index, group: int) -> 
     """Return the chunks of a group that are laid out, int64. groups: int64[k], the group of each chunk."""
     own = np.flatnonzero(groups == group)
     return own[np.argsort(stored.file[own], kind="stable")] if rewrite.moves else own[: int(rewrite.targets[group])]
-
-
-def _filled(fields: Iterable[PartitionField]) -> list[PartitionField]:
-    return [field for field in fields if field.transform != "void"]
 
 
 def _by_partition(rewrite: Rewrite, stored: StoredRows, chunks: Index) -> Iterator[_Rows]:

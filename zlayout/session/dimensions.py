@@ -31,6 +31,7 @@ from zlayout.spec.load import Folder
 from zlayout.spec.model import Export, Project, TableName
 from zlayout.sql_text import path_of
 from zlayout.table.location import canonical
+from zlayout.table.partition import source_columns
 from zlayout.table.state import Column, TableState
 from zlayout.workload import Workload, read_workload
 from zlayout.workload.model import Scan
@@ -74,8 +75,8 @@ def read_joined(
     skipping = project.key_skipping
     if len(state.files) < skipping.min_files or state.files.bytes.sum() < skipping.min_bytes:
         return workload, ()
-    columns_of_partitions = {field.source for field in state.partition_fields if field.transform != "void"}
-    by_partitions = {name.lower() for name in (*columns_of_partitions, *candidates)} if skipping.partitions else None
+    keys = (*source_columns(state.partition_fields), *candidates)
+    by_partitions = {name.lower() for name in keys} if skipping.partitions else None
     if by_partitions is not None and not by_partitions:  # for most tables, without a look at each query
         return workload, ()
     own = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]

@@ -11,7 +11,7 @@ from zlayout.predicate.coercion import comparable
 from zlayout.predicate.model import Compare, TextOnly, columns, leaves, literal
 from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.partition import PartitionField
+from zlayout.table.partition import PartitionField, source_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +99,7 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
         return
     # `where` selects files of an older partition spec by the fields of that partition spec.
     fields = {*state.partition_fields, *(f for p in state.files.partitions for f in p.fields)}
-    keys = sorted({f.source for f in fields if f.transform != "void"})
+    keys = sorted({*source_columns(fields)})
     for name in sorted(columns(spec.where)):
         if state.column(name) is None:
             yield _unknown(spec, state, name, "where")

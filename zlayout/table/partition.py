@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,11 @@ class PartitionField:
             return self.source
         name, _, argument = self.transform.partition("[")
         return f"{name}({argument.rstrip(']')}, {self.source})" if argument else f"{name}({self.source})"
+
+
+def source_columns(fields: Iterable[PartitionField]) -> tuple[str, ...]:
+    """Return the source columns of the fields, without those of `void`, which give every row the same value."""
+    return tuple(field.source for field in fields if field.transform != "void")
 
 
 class FarTime(str):
