@@ -74,9 +74,18 @@ def test_the_tutorial_leads_to_the_plan_that_it_describes(tmp_path: Path) -> Non
     (init,) = re.findall(r"^zlayout init .*$", TUTORIAL, re.M)
     run([BIN / "zlayout", *shlex.split(init)[1:]], tmp_path)
     layout = tmp_path / "layouts/sales_events.yaml"
-    layout.write_text(layout.read_text().replace("128MiB", "1MiB"))
+    layout.write_text(layout.read_text().replace("128MiB", "512KiB"))
     run([BIN / "zlayout", "validate"], tmp_path)
     assert "not laid out yet" in run([BIN / "zlayout", "plan"], tmp_path)
+    run([BIN / "zlayout", "apply", "--auto-approve"], tmp_path)
+    assert "No changes." in run([BIN / "zlayout", "plan"], tmp_path)
+    (tmp_path / "make_table.py").write_text(script.replace("range(20)", "range(1)"))
+    run([BIN / "python", "make_table.py"], tmp_path)
+    plan = run([BIN / "zlayout", "plan", "-v"], tmp_path)
+    assert "unclustered 4.8%" in plan
+    assert "No changes." in plan
+    run([BIN / "python", "make_table.py"], tmp_path)
+    assert "Plan: 1 to rewrite." in run([BIN / "zlayout", "plan"], tmp_path)
 
 
 @pytest.mark.long
