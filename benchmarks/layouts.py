@@ -1,6 +1,6 @@
 """Measures what DuckDB and Spark read of star schemas in several layouts. See docs/layout-benchmark.md.
 
-Each star has 40 queries that choose layouts and 40 others, with other constants, that are measured: DuckDB runs them
+Each star has 120 queries that choose layouts and 40 others, with other constants, that are measured: DuckDB runs them
 on the Parquet files of each layout through a file system that counts bytes, and Spark on the tables. Prints tables, and
 writes results/layouts.json and a section of RESULTS.md: `python benchmarks/layouts.py`.
 """
@@ -72,6 +72,7 @@ class Case:
         folder: The tables as Parquet files, the fact in arrival order.
         bench: The fact as a Delta and as an Iceberg table, and Spark.
         engine: The engine of the queries, for which layouts are advised: `duckdb` or `spark`.
+        choosing: The queries that choose layouts.
         advice: The advice on the Delta table.
         on_iceberg: The advice on the Iceberg table; None for DuckDB, which gets that on the Delta table.
         without_joins: The layout that is recommended if no condition through a join is used; None if there is none.
@@ -81,6 +82,7 @@ class Case:
     folder: Path
     bench: Bench
     engine: str
+    choosing: Sequence[str]
     advice: Study
     on_iceberg: Study | None = None
     without_joins: Layout | None = None
@@ -247,8 +249,8 @@ def advised(case: Case, table: TableName, study: Study | None, files: int | None
 
 def advised_for_months(case: Case) -> LayoutSpec | None:
     """Return what advise recommends for as many files as there are months."""
-    files, queries = len(by_month(case)), case.star.queries(case.advice.statements, CHOOSING)
-    return advised(case, DELTA, advised_on(case.bench, case.star, DELTA, case.engine, queries, files), files)
+    files = len(by_month(case))
+    return advised(case, DELTA, advised_on(case.bench, case.star, DELTA, case.engine, case.choosing, files), files)
 
 
 def applied(case: Case, spec: LayoutSpec | None) -> list[Path]:
@@ -344,7 +346,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=0.1, help="scale factor of TPC-H, SSB and TPC-DS")
     parser.add_argument("--files", type=int, default=32, help="files of the fact in arrival order")
-    parser.add_argument("--queries", type=int, default=40, help="queries in each half")
+    parser.add_argument("--choosing", type=int, default=120, help="queries that choose layouts")
+    parser.add_argument("--queries", type=int, default=40, help="queries that are measured")
     parser.add_argument("--stars", default=",".join(star.name for star in STARS))
     parser.add_argument("--arms", default=",".join((*ARMS, *LAYOUTS)), help="arms of both engines")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "layouts")
@@ -365,7 +368,7 @@ def main() -> int:
         root = arguments.folder.resolve() / star.name
         shutil.rmtree(root, ignore_errors=True)
         try:
-            before[star.name] = run_star(star, root, arguments.scale, arguments.files, arguments.queries, arms)
+            before[star.name] = run_star(star, root, arguments, arms)
         except MissingDataError as error:
             print(f"{star.name} is left out: {error}", file=sys.stderr)
             continue
@@ -378,15 +381,15 @@ def main() -> int:
     return 0
 
 
-def run_star(star: Star, root: Path, scale: float, files: int, queries: int, arms: Sequence[str]) -> dict[str, Any]:
+def run_star(star: Star, root: Path, options: argparse.Namespace, arms: Sequence[str]) -> dict[str, Any]:
     """Return the results of one star."""
-    folder = root / "parquet"
+    folder, queries = root / "parquet", options.queries
     folder.mkdir(parents=True)
-    star.make(folder, scale)
-    bench = attach(root, files)
+    star.make(folder, options.scale)
+    bench = attach(root, options.files)
     found: dict[str, Any] = {}
     results: set[tuple[int, ...]] = set()
-    for case in open_cases(star, folder, bench, queries):
+    for case in open_cases(star, folder, bench, options.choosing):
         own = [arm for arm in BY_ENGINE[case.engine] if arm in arms]
         if own:
             found[case.engine], first = run_arms(case, own, queries)
@@ -398,8 +401,9 @@ def run_star(star: Star, root: Path, scale: float, files: int, queries: int, arm
     versions = f"DuckDB {duckdb.__version__}, Spark {pyspark.__version__}"
     return {
         "machine": f"{machine}, {versions}, {date.today().isoformat()}",
-        "scale": scale,
+        "scale": options.scale,
         "rows": pq.read_metadata(folder / f"{star.fact}.parquet").num_rows,
+        "choosing": options.choosing,
         "queries": queries,
         **found,
     }
@@ -487,7 +491,7 @@ def as_json(case: Case, stated: Expected, spec: LayoutSpec, queries: Sequence[st
 
 
 def open_cases(star: Star, folder: Path, bench: Bench, queries: int) -> list[Case]:
-    """Write the tables, and ask advise for a layout for each engine."""
+    """Write the tables, and ask advise for a layout for each engine. queries: the number of those that choose."""
     spark = bench.runtime.session
     rows, part = pq.read_table(folder / f"{star.fact}.parquet"), bench.root / "part.parquet"
     step = -(-len(rows) // bench.files)
@@ -516,7 +520,7 @@ def open_cases(star: Star, folder: Path, bench: Bench, queries: int) -> list[Cas
         found = advised_on(bench, star, DELTA, engine, choosing)
         if found is None:
             raise RuntimeError(f"{star.name}: no query can skip files")
-        cases.append(Case(star, folder, bench, engine, found))
+        cases.append(Case(star, folder, bench, engine, choosing, found))
     duck, spark_case = cases
     duck.without_joins = without_joins
     spark_case.on_iceberg = advised_on(bench, star, ICEBERG, "spark", choosing)
@@ -548,7 +552,8 @@ def as_section(found: dict[str, Any]) -> Iterator[str]:
     for name, star in found.items():
         scale = f"scale {star['scale']:g}, " if name != "flights" else ""
         yield from ("", f"### {name}", "")
-        yield f"{scale}{star['rows']:,} rows, {star['queries']} queries, {star['machine']}."
+        queries = f"{star['choosing']} queries chose the layouts, {star['queries']} were measured"
+        yield f"{scale}{star['rows']:,} rows; {queries}; {star['machine']}."
         for engine, title, read in (("duckdb", "DuckDB", "MiB read"), ("spark", "Spark", "MiB of files read")):
             if engine in star:
                 yield from _table(star[engine], title, read)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from zlayout.advisor.costs import measure
 from zlayout.advisor.model import Bools, Choice, Float64, TableQuery
 from zlayout.curve.kd import Cuts, divide_files, first_on_the_right, rank_with_cuts
 from zlayout.curve.tree import Ranked
@@ -123,8 +124,9 @@ def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
 MIN_GAIN = 0.001
 # The number of cuts and the length of a string in a cut are limited, because layout records contain the cuts.
 MAX_CUTS, MAX_TEXT_OF_CUT = 64, 100
-# Cuts must save at least this share of the bytes that queries they were not chosen from read without the cuts.
-MIN_SAVING_OF_CUTS = 0.03
+# Cuts must save at least this share of the bytes that queries they were not chosen from read without the cuts. It is
+# low, because the cuts of half of the queries save less than those of all.
+MIN_SAVING_OF_CUTS = 0.01
 # A shorter list of cuts is preferred if the bytes that the queries read are at most the lowest times this factor.
 SHORTER = 1.01
 # A cut is left out if the queries then read at most this factor of the bytes.
@@ -175,7 +177,7 @@ def search_cuts(
     start: Layout,
     queries: Sequence[TableQuery],
     drawn: Drawn,
-    measure: Measure,
+    in_plan: Measure,
     deadline: float,
 ) -> Checked | None:
     """Choose cuts by all queries, and check by each part of them what cuts that the other part chooses are worth.
@@ -183,48 +185,58 @@ def search_cuts(
     Args:
         start: The best layout without cuts.
         queries: The queries on the table.
-        drawn: Rows of a rewrite of the whole table, with all columns of the queries.
-        measure: Simulates a layout, and returns its costs for queries.
+        drawn: Rows of a rewrite of the whole table, with all columns of the queries, by which cuts are chosen.
+        in_plan: Simulates a layout on the rows that a plan simulates, and returns its costs for queries.
         deadline: The time on the monotonic clock at which the search ends.
 
     Returns:
         The layout with cuts and the check; None if there are no cuts, if the queries cannot be divided, or if the
         deadline passed before all lists of cuts were measured.
     """
-
-    def chosen(by: Sequence[TableQuery]) -> Choice | None:
-        """Return the layout with the best list of cuts; None without cuts, or after the deadline."""
-        cuts = propose(by, drawn, deadline)
-        # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
-        found: list[Choice] = []
-        for halved in range(len(cuts).bit_length()):
-            if time.monotonic() > deadline:
-                return None
-            found.append(measure(with_cuts(start, cuts[: -(-len(cuts) >> halved)]), by))
-        lowest = min((choice.costs.mean_bytes for choice in found), default=0.0)
-        good = [choice for choice in found if choice.costs.mean_bytes <= SHORTER * lowest]
-        return without_needless(good[-1], by) if good else None
-
-    def without_needless(best: Choice, by: Sequence[TableQuery]) -> Choice:
-        """Leave out each cut, the one with the smallest gain first, without which the queries read no more."""
-        for cut in reversed(best.layout.cuts):
-            if time.monotonic() > deadline:
-                break
-            rest = [other for other in best.layout.cuts if other != cut]
-            if rest and (less := measure(with_cuts(start, rest), by)).costs.mean_bytes <= SAME * best.costs.mean_bytes:
-                best = less
-        return best
-
     parts = split(queries)
-    if not all(parts) or (best := chosen(queries)) is None:
+    if not all(parts):
         return None
-    before = after = 0.0
-    for by, held_out in (parts, parts[::-1]):
-        if (of_half := chosen(by)) is None:
+    found: list[Layout] = []
+    for number, by in enumerate((queries, *parts)):
+        now = time.monotonic()
+        chosen = _chosen(start, by, drawn, now + (deadline - now) / (3 - number))
+        if chosen is None:
             return None
-        before += measure(start, held_out).costs.total_bytes
-        after += measure(of_half.layout, held_out).costs.total_bytes
-    return Checked(best.layout, len(queries), after / before if before else 1.0)
+        found.append(chosen)
+    best, *of_parts = found
+    before = after = 0.0
+    for layout, held_out in zip(of_parts, reversed(parts), strict=True):
+        before += in_plan(start, held_out).costs.total_bytes
+        after += in_plan(layout, held_out).costs.total_bytes
+    return Checked(best, len(queries), after / before if before else 1.0)
+
+
+def _chosen(start: Layout, by: Sequence[TableQuery], drawn: Drawn, deadline: float) -> Layout | None:
+    """Return the layout with the best list of cuts; None without cuts, or if the deadline passes early."""
+
+    def measured(cuts: Sequence[Compare]) -> Choice:
+        return measure([drawn], with_cuts(start, cuts), by, with_touched=False)
+
+    cuts, choices = propose(by, drawn, deadline), list[Choice]()
+    # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
+    for halved in range(len(cuts).bit_length()):
+        if time.monotonic() > deadline:
+            return None
+        choices.append(measured(cuts[: -(-len(cuts) >> halved)]))
+    if not choices:
+        return None
+    lowest = min(choice.costs.mean_bytes for choice in choices)
+    best = [choice for choice in choices if choice.costs.mean_bytes <= SHORTER * lowest][-1]
+    # Leave out one cut at a time, the one without which the queries read the least. A cut divides parts that a later
+    # one would divide better, so that they often read less without it.
+    while len(best.layout.cuts) > 1:
+        rests = [[other for other in best.layout.cuts if other != cut] for cut in best.layout.cuts]
+        less = [measured(rest) for rest in rests if time.monotonic() <= deadline]
+        least = min(less, key=lambda choice: choice.costs.mean_bytes, default=None)
+        if least is None or least.costs.mean_bytes > SAME * best.costs.mean_bytes:
+            break
+        best = least
+    return best.layout
 
 
 def split(queries: Sequence[TableQuery]) -> tuple[list[TableQuery], list[TableQuery]]:
