@@ -104,7 +104,8 @@ def workload_project(
     (folder / "workloads").mkdir()
     (folder / "workloads" / "orders.sql").write_text(queries)
     backend = MemoryBackend(MemoryCatalog({"db.orders": table}))
-    monkeypatch.setattr("zlayout.session.plan.backend_for", lambda *_: backend)
+    for command in ("plan", "inspect"):
+        monkeypatch.setattr(f"zlayout.session.{command}.backend_for", lambda *_: backend)
     return backend
 
 

@@ -81,7 +81,8 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
     for scan in workload.scans:
         if is_named(scan.table, table, state.location):
             scans.setdefault(scan.query, []).append(scan)
-    unused = [u for u in workload.unused if u.query in scans]
+    # A filter that a join would give to another table alone is no condition on this one.
+    unused = [u for u in workload.unused if u.query in scans and (u.reason is not Reason.JOIN_FILTER or concerns(u))]
     doubtful = {u.query for u in unused if concerns(u)}
     uses: dict[Query, Use] = {}
     found, unknown = [], list[Query]()

@@ -133,6 +133,10 @@ class Costs:
         """Return the costs with the bytes multiplied by a ratio."""
         return Costs(self.files, self.bytes * ratio, self.weights)
 
+    def at_most(self, other: Costs) -> Costs:
+        """Return the costs, but for each query at most those of the other."""
+        return Costs(np.minimum(self.files, other.files), np.minimum(self.bytes, other.bytes), self.weights)
+
     def of(self, index: list[int]) -> Costs:
         """Return the costs of the queries with these indices."""
         return Costs(self.files[index], self.bytes[index], self.weights[index])

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.compare import zorder_line
-from zlayout.advisor.costs import column_shares, lowest, measure
+from zlayout.advisor.costs import column_shares, costs, lowest, measure
 from zlayout.advisor.model import Choice, Costs, TableQuery
 from zlayout.advisor.study import Question, study
 from zlayout.errors import SpecError
@@ -250,10 +251,13 @@ def between(found: Costs, error: Floats) -> tuple[QueryCost, QueryCost, QueryCos
     return predicted_cost, low, high
 
 
-def floor(queries: Sequence[TableQuery], rewrite: Rewrite, highest: QueryCost) -> QueryCost:
-    """Return the floor: the mean cost if the table were laid out for each query alone, but at most `highest`."""
-    found = mean(lowest(queries, draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)))
-    return QueryCost(min(found.files, highest.files), min(found.bytes, highest.bytes))
+def floor(queries: Sequence[TableQuery], rewrite: Rewrite, known: Iterable[Costs]) -> QueryCost:
+    """Return the floor: the mean cost if the table were laid out for each query alone.
+
+    known: The costs of the queries in some layouts. No query has a floor above these.
+    """
+    found = lowest(queries, draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS))
+    return mean(reduce(Costs.at_most, known, found))
 
 
 def executions_per_day(queries: Sequence[TableQuery]) -> float | None:
@@ -321,7 +325,8 @@ def better_layout(
     """Search for a layout with which the queries read less than with the declared one, by more than the tolerance.
 
     Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must also be
-    better by more than the tolerance on each half of the row groups.
+    better by more than the tolerance on each half of the row groups. Queries must also read less than at present by
+    more than the tolerance: a laid-out table may have more files than a rewrite would make.
 
     Args:
         spec: The layout spec of the table, with `tolerance.workload`.
@@ -356,7 +361,11 @@ def better_layout(
         if measured(replace(rewrite, sample=half, stored=None), asked)[1] is None:
             return None
     columns = tuple(column.name for column in other.layout.columns)
-    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), mean(now.costs), mean(other.costs))
+    least = min(mean(now.costs), mean(costs(queries, state.files)), key=lambda cost: cost.bytes)
+    cost = mean(other.costs)
+    if cost.bytes >= (1 - spec.tolerance.workload) * least.bytes:
+        return None
+    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), least, cost)
 
 
 def _beats(other: Choice | None, declared: Choice | None, tolerance: float) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 
 import numpy as np
 
@@ -390,7 +390,10 @@ def study(
     choices, steps = list(map(in_new_size, choices)), list(map(in_new_size, steps))
     declared = None if declared is None else in_new_size(declared)
     lowest_choice = min(choices, key=_cost, default=None)
-    ratios = [ratio_of(choice) or 1.0 for choice in (*choices, *steps, *([declared] if declared else []))]
+    simulated = (*choices, *steps, *([declared] if declared else []))
+    floor = lowest(queries, every).with_size_ratio(min(1.0, *(ratio_of(choice) or 1.0 for choice in simulated)))
+    # Rows with equal keys are in one file, which may be larger than the files that the floor assumes.
+    floor = reduce(Costs.at_most, (now, *(choice.costs for choice in simulated)), floor)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
     predicates = [p for q in queries for p in q.predicates]
     return Study(
@@ -406,7 +409,7 @@ def study(
         statements=len(queries),
         coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
         now=now,
-        floor=lowest(queries, every).with_size_ratio(min(1.0, *ratios)),
+        floor=floor,
         choices=tuple(choices),
         best=lowest_choice if lowest_choice and _saves(lowest_choice.costs, now) else None,
         declared=declared,

@@ -152,7 +152,8 @@ class BetterLayout:
     yaml: str
     """The keys for the layout spec, on one line."""
     declared: QueryCost
-    """What a query opens after a rewrite of the whole table by the declared layout, simulated on the sample."""
+    """What a query opens after a rewrite of the whole table by the declared layout, simulated on the sample; or what it
+    opens at present, if that is less."""
     cost: QueryCost
     """What a query opens after a rewrite by this layout, simulated on the same sample."""
 

@@ -26,6 +26,7 @@ from zlayout.session.concurrent_reads import read_table
 from zlayout.session.dimensions import column_names, read_joined
 from zlayout.session.files import write_atomically
 from zlayout.session.import_ import layouts_of, parse_columns, target_size
+from zlayout.session.plan import every_backend
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
 from zlayout.session.sampling import rows_of_small, stored_rows
@@ -154,8 +155,7 @@ def make_study(
     known = {name.name: column_names(schema)}
     read = read_workload(sources, known)
     is_free = project.key_skipping.partitions and options.search and _may_be_partitioned(spec, schema)
-    others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
-    backends = {**others, name.catalog: backend}
+    backends = every_backend(project, runtime) | {name.catalog: backend}
     candidates = [c.name for c in schema.columns if is_free and partition_keys(c, transforms=False)]
     read, used = read_joined(read, sources, known, name, schema, backends, project, candidates)
     through = through_texts(used)
@@ -196,7 +196,7 @@ def make_study(
 
 
 def _may_be_partitioned(spec: LayoutSpec, state: TableState) -> bool:
-    has_partitions = any(p.fields for p in state.files.partitions) or state.partition_fields or spec.partition_by
+    has_partitions = any(p.fields for p in state.files.partitions) or state.partition_fields
     return not has_partitions and not state.clustering and spec.layout.engine == "zlayout" and spec.where is None
 
 

@@ -13,6 +13,7 @@ from zlayout.planner.model import QueryCost
 from zlayout.report.words import size, version_word
 from zlayout.session.concurrent_reads import TIMEOUT, read_table
 from zlayout.session.import_ import DEFAULT_SIZE
+from zlayout.session.plan import every_backend
 from zlayout.session.project import known_table, layout_of
 from zlayout.session.rules import layout_of_table, require_branches, table_on
 from zlayout.session.workloads import present_cost
@@ -77,7 +78,8 @@ def inspect(
     """
     name = known_table(project, table)
     catalog = project.catalogs[name.catalog]
-    backend = backend_for(catalog, SparkRuntime(project))
+    runtime = SparkRuntime(project)
+    backend = backend_for(catalog, runtime)
     spec, schema = layout_of(project, name), None
     if spec is None:
         schema = read_table(lambda: backend.observe(name, ()), name, timeout)
@@ -105,5 +107,7 @@ def inspect(
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
         backend.last_run(name, state) if laid_out else None,
-        present_cost(spec, state, backend) if spec and spec.workload and laid_out else None,
+        present_cost(spec, state, project, every_backend(project, runtime))
+        if spec and spec.workload and laid_out
+        else None,
     )

@@ -220,7 +220,8 @@ def plan_specs(
     if workloads and _use_queries(readable):
         from zlayout.session.workloads import with_workloads
 
-        planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
+        every = every_backend(project, SparkRuntime(project)) | backends  # joined tables may be in any catalog
+        planned = with_workloads(planned, project, every, options.sample_bytes, reading)
     failed = (
         unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])
         for spec in declared.layouts
@@ -262,6 +263,11 @@ def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutS
     """Connect a backend to each catalog of the given layouts; return them by catalog name."""
     names = sorted({spec.table.catalog for spec in specs})
     return {name: backend_for(project.catalogs[name], runtime) for name in names}
+
+
+def every_backend(project: Project, runtime: SparkRuntime) -> dict[str, Backend]:
+    """Return the backends of all catalogs of a project, by name, without connecting to the catalogs."""
+    return {name: backend_for(catalog, runtime) for name, catalog in project.catalogs.items()}
 
 
 def plan_tables(

@@ -155,13 +155,16 @@ def on_table_of(workload: Workload, name: TableName, state: TableState) -> Table
     raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
-def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> QueryCost | None:
+def present_cost(
+    spec: LayoutSpec, state: TableState, project: Project, backends: Mapping[str, Backend]
+) -> QueryCost | None:
     """Return the mean of what a query of the table's workload opens at present; None if no query can skip files.
 
-    Raises the errors of `read_workload`, and TableError.
+    Raises the errors of `read_joined`, and TableError. backends: By catalog name.
     """
-    workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
-    found = TableQueries.of(spec, state, workload, backend)
+    known, name = {spec.table.name: column_names(state)}, spec.table
+    workload, _ = read_joined(read_workload(spec.workload, known), spec.workload, known, name, state, backends, project)
+    found = TableQueries.of(spec, state, workload, backends[name.catalog])
     return None if found is None else query_costs.mean(costs(found.queries, found.state.files))
 
 
@@ -276,7 +279,7 @@ def expected(
     if not groups and status is not Status.REFUSED:
         forecast, then = replace(forecast, predicted=now, low=now, high=now), present
     if max_bytes:
-        forecast, then = _sampled(planned, found, forecast, then, backend, max_bytes)
+        forecast, then = _sampled(planned, found, forecast, present, then, backend, max_bytes)
     forecast = replace(forecast, groups=query_costs.query_groups(found.queries, present, then))
     if groups and forecast.predicted is not None:
         size_of_rewrite = planned.plan.rewrite_bytes
@@ -294,6 +297,7 @@ def _sampled(
     planned: PlannedTable,
     found: TableQueries,
     forecast: WorkloadForecast,
+    present: Costs,
     then: Costs | None,
     backend: Backend,
     max_bytes: int,
@@ -311,12 +315,13 @@ def _sampled(
         if (after := query_costs.after(spec, found.state, planned, found.queries, part, stored)) is not None:
             then, (predicted, low, high) = after[0], query_costs.between(*after)
             forecast = replace(forecast, predicted=predicted, low=low, high=high)
-    highest, fields = forecast.predicted or forecast.now, partitioning(spec, found.state)
+    fields = partitioning(spec, found.state)
     names = query_costs.queried_columns(spec.column_names, found.queries, found.state, fields)
     of_table = stored if len(chosen) == len(every) else None
     rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole, None, of_table, fields)
     better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
-    return replace(forecast, floor=query_costs.floor(found.queries, rewrite, highest), better=better), then
+    floor = query_costs.floor(found.queries, rewrite, (present,) if then is None else (present, then))
+    return replace(forecast, floor=floor, better=better), then
 
 
 def _unknown(planned: PlannedTable, reason: str) -> PlannedTable:

@@ -51,6 +51,13 @@ def studied(tmp_path: Path, text: str) -> Study:
     return with_workload(found, ("q.sql",), read, table)
 
 
+def test_a_filter_that_a_join_gives_to_another_table_is_not_listed(tmp_path: Path) -> None:
+    _, own = on_table(tmp_path, "SELECT * FROM t JOIN d ON t.a = d.k WHERE t.s > '0900'")
+    assert own.unused == ()
+    _, given = on_table(tmp_path, "SELECT * FROM t JOIN d ON t.a = d.k WHERE t.s > '0900' AND d.name = 'x'")
+    assert [one.text for one in given.unused] == ["t.a = d.k, with `name` = 'x'"]
+
+
 @pytest.mark.parametrize(
     ("query", "use"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
@@ -21,7 +20,6 @@ from zlayout.advisor.costs import measure
 from zlayout.advisor.cuts import (
     MAX_TEXT_OF_CUT,
     MIN_SAVING_OF_CUTS,
-    SAME,
     Checked,
     candidates,
     note_on_cuts,
@@ -126,19 +124,6 @@ def test_without_queries_to_check_them_there_are_no_cuts(queries: list[TableQuer
 
 def test_no_time_is_no_cuts() -> None:
     assert checked(MONTHS, seconds=-1) is None
-
-
-def test_a_cut_without_which_queries_read_less_is_left_out() -> None:
-    found = checked(MONTHS)
-
-    def read(kept: Sequence[Compare]) -> float:
-        return measure([DRAWN], with_cuts(KD, kept), MONTHS).costs.mean_bytes
-
-    kept = found.layout.cuts
-    every = propose(MONTHS, DRAWN)
-    assert len(kept) < len(every)
-    assert read(kept) <= read(every)
-    assert all(read([other for other in kept if other != cut]) > SAME * read(kept) for cut in kept)
 
 
 def test_cuts_that_are_left_out_only_in_part_are_kept_at_the_end_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

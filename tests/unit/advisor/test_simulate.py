@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 from support.boxes import touched_of
 from support.builders import make_layout
-from unit.advisor.tables import drawn_of, lineitem_like, matching_rows
+from unit.advisor.tables import drawn_of, lineitem_like, matching_rows, sample_of, table_state
 
 from zlayout.advisor.costs import costs, lowest, measure
 from zlayout.advisor.model import TableQuery
+from zlayout.advisor.study import Question, study
 from zlayout.curve.layout import build
-from zlayout.planner.simulation import new_files
+from zlayout.planner.simulation import new_files, whole_rewrite
 from zlayout.predicate.model import And, Compare, In, IsNull, Or, Predicate
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.metrics import layout_metrics
@@ -163,6 +164,17 @@ def test_no_layout_goes_below_the_floor() -> None:
     for names in (("ship",), ("mode", "ship"), ("few", "part")):
         files = new_files(drawn, layout(*names))
         assert (costs(asked, files).files >= np.floor(least)).all()
+
+
+def test_the_floor_is_at_most_what_a_query_opens_in_a_layout_with_few_large_files() -> None:
+    file = np.arange(6_000) % 20
+    data = {"few": pa.array(np.arange(6_000) % 3)}
+    state, by_few = table_state(data, file), layout("few")
+    rewrite = whole_rewrite(by_few, state, state.columns, sample_of(data, file), 20)
+    found = study(state, (query(Compare("few", "=", 1)),), rewrite, Question((by_few,), None, by_few, search=False))
+    assert found.choices[0].costs.files == [1]
+    assert found.floor.files == [1]
+    assert found.floor.bytes <= found.choices[0].costs.bytes
 
 
 def test_matching_rows_of_the_floor_are_those_of_sql() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.projects import workload_project
@@ -61,6 +62,33 @@ def test_the_keys_of_the_dimension_skip_files() -> None:
     assert two.now.files == 2
     plan = zlayout.plan(zlayout.load_project(), sample=False).document
     assert "through day = dates" in render(plan, TextOptions(width=120))
+
+
+def test_inspect_uses_the_keys_too(table: MemoryBackend) -> None:
+    list(table.execute(zlayout.plan(zlayout.load_project()).planned[0], lambda _: None))
+    plan = planned().workload
+    found = zlayout.inspect(zlayout.load_project(), "lake.db.orders").query_cost
+    assert found is not None
+    assert plan is not None
+    assert found == plan.now
+    assert found.files < FILES
+
+
+def test_a_dimension_may_be_in_a_catalog_without_layouts(root: Path) -> None:
+    rows = pa.table({"a": pa.array(range(200), pa.int64())})
+    for first in (0, 100):
+        write_deltalake(str(root / "tables/db/facts"), rows.slice(first, 100), mode="append")
+    keys = pa.table({"k": pa.array(range(200), pa.int64()), "half": pa.array(np.arange(200) // 100)})
+    write_deltalake(str(root / "others/db/keys"), keys)
+    path = Path("zlayout.yaml")
+    catalogs = path.read_text() + "  more: {format: delta, type: path, warehouse: ./others}\n"
+    path.write_text(catalogs + "workload: {engine: trino}\n")
+    Path("layouts/facts.yaml").write_text("version: 1\ntable: lake.db.facts\nzorder: {columns: [a]}\n")
+    Path("workloads").mkdir()
+    Path("workloads/q.sql").write_text("SELECT * FROM lake.db.facts JOIN more.db.keys ON a = k WHERE half = 1;\n")
+    found = next(t for t in zlayout.plan(zlayout.load_project()).tables if t.table == "lake.db.facts").workload
+    assert found is not None
+    assert (found.now.files, found.through) == (1, ("a = more.db.keys",))
 
 
 @pytest.mark.usefixtures("table")

@@ -102,6 +102,18 @@ def test_a_layout_that_fits_is_not_reported() -> None:
 
 
 @pytest.mark.usefixtures("table")
+def test_a_layout_that_reads_more_than_the_present_files_is_not_proposed() -> None:
+    """A rewrite would make 5 files of 20, and queries would read more, in the declared layout and in any other one."""
+    ask("a", "a", "b")
+    path = Path("layouts/orders.yaml")
+    larger = [*path.read_text().splitlines()[:3], f"files: {{target_size: {ROWS * 24 // 5}}}"]
+    path.write_text("\n".join([*larger, "tolerance: {workload: 1%}", ""]))
+    found = planned().workload
+    assert found.now.files < 6
+    assert found.better is None
+
+
+@pytest.mark.usefixtures("table")
 def test_nothing_is_claimed_without_a_sample() -> None:
     assert planned(sample=False).fits
     assert zlayout.drift(zlayout.load_project()).unfit == ()

@@ -137,8 +137,7 @@ def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) ->
     assert "about 30 s for 0.10" in lines
 
 
-def test_inspect_has_the_cost_beside_the_prediction(table: MemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zlayout.session.inspect.backend_for", lambda *_: table)
+def test_inspect_has_the_cost_beside_the_prediction(table: MemoryBackend) -> None:
     plan = zlayout.plan(zlayout.load_project(), sample=True)
     one, found = plan.planned[0], plan.tables[0].workload
     assert one.plan.workload.predicted == found.predicted
