@@ -96,15 +96,14 @@ def quote_column(name: str) -> str:
 
 def _parse(text: str) -> exp.Expr:
     from sqlglot import exp
-    from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
-    from zlayout.predicate.sql_tree import PARSER_DEFECTS
+    from zlayout.predicate.sql_tree import PARSER_DEFECTS, dialect_named
 
     if len(text) > MAX_LENGTH:
         raise RejectedError("ZL030", f"expected at most {MAX_LENGTH} characters, found {len(text)}")
     try:
-        spark = Dialect.get_or_raise("spark")
+        spark = dialect_named("spark")
         _check_tokens(text, spark.tokenize(text))
         trees = spark.parse_into(exp.Condition, text)
     except SqlglotError as error:

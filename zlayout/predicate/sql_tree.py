@@ -11,9 +11,13 @@ import struct
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
-from typing import Protocol
+from functools import cache
+from typing import Protocol, cast
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import Tokenizer
 
 from zlayout.predicate.model import (
     MIRRORED,
@@ -45,6 +49,21 @@ COMPARISONS: Comparisons = {
 }
 # Errors that sqlglot raises for unexpected input, besides those that it documents.
 PARSER_DEFECTS = (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError)
+
+
+@cache
+def dialect_named(name: str) -> Dialect:
+    """Return a dialect of sqlglot, in which Spark and Databricks read a doubled quote in a string as one quote.
+
+    Spark does so since version 4 (SPARK-52545). sqlglot reads 'a''b' as two adjacent strings.
+    """
+    dialect = Dialect.get_or_raise(name)
+    if isinstance(dialect, Spark):
+        tokenizer = type(dialect).tokenizer_class
+        escapes = [*tokenizer.STRING_ESCAPES, *tokenizer.QUOTES]
+        doubled = type("Tokenizer", (tokenizer,), {"STRING_ESCAPES": escapes})
+        dialect.tokenizer_class = cast(type[Tokenizer], doubled)
+    return dialect
 
 
 class Rules(Protocol):

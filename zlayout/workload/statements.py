@@ -167,11 +167,12 @@ def parse(text: str, dialect: str = "spark") -> exp.Expr | None:
         RecursionError: The text is nested deeper than MAX_DEPTH.
     """
     from sqlglot import exp
-    from sqlglot.dialects.dialect import Dialect
+
+    from zlayout.predicate.sql_tree import dialect_named
 
     if len(text) > MAX_STATEMENT:
         raise UnreadableError(f"a statement of more than {MAX_STATEMENT} characters")
-    parser = Dialect.get_or_raise(dialect)
+    parser = dialect_named(dialect)
     if _too_deep(parser.tokenize(text)):
         raise RecursionError
     trees = [tree for tree in parser.parse(text) if tree is not None]

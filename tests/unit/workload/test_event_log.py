@@ -175,6 +175,7 @@ def test_filters_of_iceberg_are_sql() -> None:
         )
     ]
     assert left == ()
+    assert sql_filters("a = 'O''Brien'") == ([Compare("a", "=", "O'Brien")], ())
     assert sql_filters("") == ([], ())
     assert sql_filters("not ( sql")[0] == []
 

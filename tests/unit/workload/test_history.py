@@ -81,8 +81,9 @@ def test_events_of_trino_with_the_schema_of_the_session() -> None:
 SAMPLES = {
     "databricks.csv": (
         "statement_id,execution_status,statement_text,statement_type\n"
-        '1,FINISHED,"SELECT * FROM lake.db.orders WHERE a = 5",SELECT\n2,FAILED,SELECT 1 FROM t,SELECT\n',
-        "SELECT * FROM lake.db.orders WHERE a = 5",
+        "1,FINISHED,\"SELECT * FROM lake.db.orders WHERE a = 5 AND b = 'O''Brien'\",SELECT\n"
+        "2,FAILED,SELECT 1 FROM t,SELECT\n",
+        r"SELECT * FROM lake.db.orders WHERE a = 5 AND b = 'O\'Brien'",
     ),
     "snowflake.csv": (
         "QUERY_ID,QUERY_TEXT,DATABASE_NAME,SCHEMA_NAME,EXECUTION_STATUS\n"

@@ -41,6 +41,8 @@ PREFIX = And((Compare("a", ">=", "p"), Compare("a", "<", "q")))
         ("a > '2026-01-31'::date + INTERVAL 1 MONTH", Compare("a", ">", date(2026, 2, 28))),
         ("a > date_sub('2026-03-01', 1)", Compare("a", ">", date(2026, 2, 28))),
         ("a = -1", Compare("a", "=", -1)),
+        ("a = 'O''Brien; -- x'", Compare("a", "=", "O'Brien; -- x")),
+        ('a = "4""x"', Compare("a", "=", '4"x')),
         ("a = 1 AND length(a) = 3", ONE),
     ],
 )
