@@ -268,6 +268,11 @@ def require_partitioning(table: TableName, before: tuple[PartitionField, ...], n
         raise changed_table(table, f"it was partitioned by {was} and is now partitioned by {found}")
 
 
+def specs_of(files: FileTable) -> set[int]:
+    """Return the ids of the partition specs of files. Only files of the table's own partition spec can return."""
+    return {files.partitions[at].spec_id for at in np.unique(files.partition).tolist()}
+
+
 def changed_table(table: TableName, what: str) -> Refused:
     """Return ZL234: the files that would return no longer fit the table. what: what has changed, as a clause."""
     return Refused.of(
@@ -275,6 +280,14 @@ def changed_table(table: TableName, what: str) -> Refused:
         f"{table} has changed since the run, so that the replaced files no longer fit it: {what}",
         hint="change the layout and apply instead",
     )
+
+
+def is_excluded(state: TableState, replaced: FileTable) -> bool:
+    """Return whether a run that replaces these files of a table cannot be undone: its rollback would be ZL234 or ZL235.
+
+    A later change of the table may exclude the rollback too.
+    """
+    return bool(specs_of(replaced) - {state.spec_id} or state.notes or why_unknown([state]))
 
 
 def gone(table: TableName, what: str, detail: str = "", why: str = "") -> Refused:
@@ -298,6 +311,15 @@ def needs_jvm(table: TableName, what: str) -> Refused:
 def sizes_of(files: pa.Table) -> dict[str, int]:
     """Return the recorded sizes of FILES in bytes, by path."""
     return dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
+
+
+def why_unknown(states: Sequence[TableState]) -> str:
+    """Return why the numbers of live rows are not known exactly, '' if they are."""
+    if any("equality-deletes" in state.features for state in states):
+        return "the table has equality deletes"
+    if any(state.files.shared_deletes.any() for state in states):
+        return "the table has position deletes that apply to several files"
+    return ""
 
 
 def require_rows(table: TableName, removed: pa.Table, returned: pa.Table, unknown: str = "") -> None:

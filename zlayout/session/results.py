@@ -10,7 +10,9 @@ from typing import Literal
 
 from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
+from zlayout.formats.undo import is_excluded
 from zlayout.planner.actions import DECAY_REASONS, RewriteGroup
+from zlayout.planner.clustering import undo_refusals
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
 from zlayout.planner.work import PlannedTable
@@ -92,7 +94,7 @@ class Applied:
             out.
         deferred: The groups for which the time limit of the run left no time.
         begun: Whether the run started with the table; false if the time limit left no time for any part of it.
-        repartitions: Whether the run changes the partitioning.
+        undoable: Whether a rollback of the run will be possible, as far as the plan shows.
     """
 
     table: str
@@ -111,7 +113,7 @@ class Applied:
     predictions: Callable[[], Mapping[str, float]] = dict
     deferred: tuple[RewriteGroup, ...] = ()
     begun: bool = True
-    repartitions: bool = False
+    undoable: bool = True
 
     @property
     def exit_code(self) -> int:
@@ -190,7 +192,7 @@ def result_of(applied: Applied) -> TableResult:
 
 def _rollback(applied: Applied) -> str:
     state = applied.again.state if applied.again else None
-    if applied.repartitions or (state and state.clustering):
+    if not applied.undoable or (state and undo_refusals(state)):
         return ""
     return f"zlayout rollback {applied.table} --run {applied.run_id}"
 
@@ -254,8 +256,10 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 def new_run(planned: PlannedTable) -> Applied:
     """Return the record of one table with a new run id."""
-    repartitions = planned.plan.partitioning is not None
-    return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch, repartitions=repartitions)
+    state, groups = planned.state, planned.pinned.values()
+    excluded = state is not None and any(is_excluded(state, group.files) for group in groups)
+    undoable = planned.plan.partitioning is None and not excluded
+    return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch, undoable=undoable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 from support.memory_format.store import MemoryTable, Version
 
@@ -31,6 +32,9 @@ def undo_run(name: TableName, table: MemoryTable, observe: Callable[[int], Table
     for number, files in replaced.items():
         before = observe(number - 1)
         undo.require_partitioning(name, before.partition_fields, state.partition_fields)
+        at = [at for at, file in enumerate(undo.identities_of(before.files)) if file in files]
+        if undo.specs_of(before.files.take(np.array(at, np.int64))) - {state.spec_id}:
+            raise undo.changed_table(name, "its partition spec is another one")
         parts.append(undo.file_rows(before, files)[0])
     returned = pa.concat_tables(parts).combine_chunks()
     undo.require_rows(name, removed, returned)

@@ -13,7 +13,10 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.projects import Cli, Scripted
 
 from zlayout.cli.console import Console
+from zlayout.errors import Refused
 from zlayout.spark.session import check_java
+from zlayout.spec.model import TableName
+from zlayout.table.partition import PartitionField
 
 CHECK_JAVA = check_java  # tables in memory need no Java, so that their fixture replaces it
 
@@ -33,6 +36,17 @@ def test_a_partitioning_change_which_cannot_be_undone_names_no_command_for_it(cl
     done = cli("apply", "--auto-approve", "--allow-full-rewrite")
     assert "as declared; " in done.out
     assert "To undo" not in done.err
+
+
+def test_files_of_an_older_partition_spec_cannot_return_so_that_no_command_is_named(memory: Scripted, cli: Cli) -> None:
+    table = memory._catalog.load(("db", "orders"))
+    table.set_partitioning((PartitionField("region"),))
+    assert "To undo" not in cli("apply", "--auto-approve").err
+    with pytest.raises(Refused, match="ZL234"):
+        memory.undo(TableName("lake", ("db",), "orders"), None)
+    table.append(make_rows(200, start=1000), files=4)
+    assert "To undo" in cli("apply", "--auto-approve").err
+    assert len(memory.undo(TableName("lake", ("db",), "orders"), None).returned)
 
 
 def test_an_error_stands_below_the_results(memory: Scripted, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:

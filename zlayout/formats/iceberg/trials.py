@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.snapshots import Snapshot
 
 from zlayout.errors import CommitConflict
+from zlayout.formats import undo
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.history import (
@@ -20,7 +21,6 @@ from zlayout.formats.iceberg.read.history import (
     reads_property,
     summary_of,
     trial_property,
-    why_unknown,
 )
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.trial import Reads, Trial, TrialCommit
@@ -93,7 +93,7 @@ class IcebergTrials:
         """
         main = observe(self._catalog, trial.table.on(""), (), trial.main)
         branch = observe(self._catalog, trial.table, (), trial.version)
-        if why_unknown([main, branch]):
+        if undo.why_unknown([main, branch]):
             return None
         return int(main.files.live_rows.sum()), int(branch.files.live_rows.sum())
 

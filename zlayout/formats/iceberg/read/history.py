@@ -364,7 +364,7 @@ def undo_run(
     for each in (*states.values(), state):
         _require_spec(name, each, state, {*removed["path"].to_pylist(), *returned["path"].to_pylist()})
     _require_stored(name, table, returned)
-    undo.require_rows(name, removed, returned, why_unknown([state, *states.values()]))
+    undo.require_rows(name, removed, returned, undo.why_unknown([state, *states.values()]))
     return Undo(
         name,
         "iceberg",
@@ -469,20 +469,11 @@ def _rows(state: TableState, paths: set[str]) -> tuple[pa.Table, list[tuple[str,
 
 def _require_spec(name: TableName, state: TableState, now: TableState, paths: set[str]) -> None:
     chosen = [at for at, path in enumerate(state.files.path.to_pylist()) if path in paths]
-    specs = {state.files.partitions[at].spec_id for at in np.unique(state.files.partition[chosen]).tolist()}
+    specs = undo.specs_of(state.files.take(np.array(chosen, np.int64)))
     if specs - {now.spec_id}:
         raise undo.changed_table(
             name, f"its partition spec is {now.spec_id}, and those of the files are {sorted(specs)}"
         )
-
-
-def why_unknown(states: Sequence[TableState]) -> str:
-    """Return why the numbers of live rows are not known exactly, '' if they are."""
-    if any("equality-deletes" in state.features for state in states):
-        return "the table has equality deletes"
-    if any(state.files.shared_deletes.any() for state in states):
-        return "the table has position deletes that apply to several files"
-    return ""
 
 
 def _require_stored(name: TableName, table: Table, files: pa.Table) -> None:
