@@ -228,7 +228,7 @@ def _diagnostics(
         *scope_notes(spec, selection, len(state.files.partitions)),
         *truncation_notes(spec, state, truncated, properties),
         *indistinct_notes(spec, proposal.indistinct_anyway),
-        *(external or adoption_notes(spec, selection, proposal.now)),
+        *(external or adoption_notes(spec, state, selection, proposal.now)),
         *undone_notes(spec, state, selection),
         *(refused_partitions(spec, state, selection.that_wait(Wait.REFUSED), "warning") if changes else ()),
         *reads_more(spec, columns),

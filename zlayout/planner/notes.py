@@ -22,6 +22,7 @@ from zlayout.planner.work import Capabilities
 from zlayout.spec.model import CLUSTERED_BY, CLUSTERING_CURVE, LayoutSpec
 from zlayout.table import outside
 from zlayout.table.external import ExternalRewrite
+from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import PartitionField, TableState
 
 # The settings: partitioning, table properties, and layout.
@@ -184,18 +185,22 @@ def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> 
             yield Diagnostic("ZL443", message, "warning", hint, location)
 
 
-def adoption_notes(spec: LayoutSpec, selection: FileSelection, now: Measured) -> Iterator[Diagnostic]:
+def adoption_notes(
+    spec: LayoutSpec, state: TableState, selection: FileSelection, now: Measured
+) -> Iterator[Diagnostic]:
     """Yield ZL420 if adopted files stay, and ZL422 if no budget is spent on groups whose rewrite gains nothing."""
-    if selection.adopted:
-        files, partitions = selection.adopted, selection.adopted_partitions
+    if files := len(selection.adopted):
+        adopted = state.files.take(selection.adopted)
+        partitions = len(np.unique(adopted.partition))
         where = "" if partitions == 1 else f" in {partitions:,} partitions"
         message = f"{files:,} files{where} have no layout record but are in the declared order; they are not rewritten"
         hint = "nothing to do; they count as laid out while they are within the tolerance"
         if len(now.metrics) > 1:
-            opened = ", ".join(f"{each.touched:,.1f} by {each.column}" for each in now.metrics)
+            metrics = now.metrics if files == len(state.files) else layout_metrics(adopted, spec.column_names)
+            opened = ", ".join(f"{each.touched:,.1f} by {each.column}" for each in metrics)
             message = (
                 f"{files:,} files{where} have no layout record but are within the tolerance; they are not rewritten: a "
-                f"query for one value opens {opened} of {int(now.files.sum()):,} files"
+                f"query for one value opens {opened} of {files:,} files"
             )
             hint = "lower `tolerance.touched`, or give a column a larger weight, if that is too many for a column"
         yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))

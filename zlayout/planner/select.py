@@ -847,8 +847,7 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
         out_of_scope=int((~facts.in_scope).sum()),
         partially_matched=partially_matched,
         moves=moves,
-        adopted=int(kept.sum()),
-        adopted_partitions=len(np.unique(files.partition[kept])),
+        adopted=np.flatnonzero(kept),
     )
     return selection.parking(lambda group: bool(waits[group.partition_in(files)]), Wait.RARELY_READ)
 
@@ -866,7 +865,9 @@ def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSele
     present = selected(stay)
     chosen = selected(then.state) if len(then.group) else present
     found = then.with_new_files(chosen.groups, adopted.each_file.laid)
-    return replace(present, groups=tuple(then.joined(groups, found, given.limit, files.bytes)), moves=True)
+    whole = then.joined(groups, found, given.limit, files.bytes)
+    kept = np.setdiff1d(then.kept[present.adopted], np.concatenate([group.index for group in whole]))
+    return replace(present, groups=tuple(whole), moves=True, adopted=kept)
 
 
 def _choose(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -174,8 +174,7 @@ class FileSelection:
         out_of_scope: The number of partitions that are out of scope.
         partially_matched: The number of these that are partially matched.
         moves: Whether files of another partitioning are rewritten, so that rows change their partition.
-        adopted: The number of adopted files that are not rewritten.
-        adopted_partitions: The number of partitions that contain these files.
+        adopted: int64, the indices of the adopted files that are not rewritten.
         waiting: The groups that wait for a later run. `decay` does not contain those of rarely read partitions.
     """
 
@@ -184,8 +183,7 @@ class FileSelection:
     out_of_scope: int
     partially_matched: int
     moves: bool = False
-    adopted: int = 0
-    adopted_partitions: int = 0
+    adopted: Index = field(default_factory=lambda: np.zeros(0, np.int64))
     waiting: tuple[Group, ...] = ()
 
     @property

@@ -65,6 +65,21 @@ def test_one_straggler_is_moved_alone(bounds: bool) -> None:
     assert decision.plan.decay == ()
 
 
+@pytest.mark.parametrize("columns", [("a",), ("a", "b")])
+def test_files_that_are_rewritten_with_stragglers_do_not_count_as_adopted(columns: tuple[str, ...]) -> None:
+    observed = table(2, 4, [(0, 39, 0, 0)] * 4)
+    bounds = {**observed.files.bounds, "b": make_bounds([7] * 12, [7] * 12, KIND)}
+    observed = replace(observed, files=replace(observed.files, layout=np.full(12, -1, np.int32), bounds=bounds))
+    spec = make_spec(make_layout(*columns, target_size=TARGET), partition_by=(DAY,))
+    decision = decide(spec, observed, ICEBERG)
+    assert groups(decision) == [[f"f{n}" for n in (*range(4), *range(8, 12))]]
+    (note,) = (d for d in decision.plan.diagnostics if d.code == "ZL420")
+    assert note.message.startswith("4 files have no layout record")
+    assert ("opens 1.0 by a, 4.0 by b of 4 files" in note.message) == (len(columns) == 2)
+    no_days = replace(observed, files=observed.files.take(np.array([0, 1, 2, 3, 8, 9, 10, 11])))
+    assert all(d.code != "ZL420" for d in decide(spec, no_days, ICEBERG).plan.diagnostics)
+
+
 def test_stragglers_are_moved_in_groups_of_limited_size() -> None:
     stragglers = [(10 * n, 10 * n + 9, 0, 4) for n in range(10)]
     limited = replace(SPEC, max_group_size=4 * TARGET)
