@@ -201,7 +201,8 @@ def _declared(project: Project, wanted: Sequence[str], excluded: Sequence[str], 
     rules = [rule for rule in project.rules if not wanted or any(_may_select(rule, text) for text in wanted)]
     listed, failed = _listed(project, rules, reading)
     names = [one.table for one in listed if not _is_other(one)]
-    found = _by_rules(project, [name for name in names if name not in exact], reading)
+    problems = {one.table: one.problem for one in listed if one.problem is not None}
+    found = _by_rules(project, [name for name in names if name not in exact], reading, problems)
     errors = {**found.errors, **failed}
     unlisted = [rule.spec for rule in rules if rule.pattern in failed]
     diagnostics = [d for rule in rules if rule.pattern not in failed for d in _remarks(rule, names, listed)]
@@ -226,15 +227,22 @@ def _listed(
     return list(tables.values()), failed
 
 
-def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -> Declared:
+def _by_rules(
+    project: Project,
+    tables: Sequence[TableName],
+    reading: Reading,
+    problems: Mapping[TableName, ZlayoutError] | None = None,
+) -> Declared:
+    """problems: The known errors of tables, which are not read."""
+    problems = problems or {}
     candidates = {table: [rule for rule in project.rules if matches(rule, table)] for table in tables}
     # Only the tables whose rules have a condition are observed.
-    conditional = [table for table, rules in candidates.items() if any(rule.only for rule in rules)]
-    states = _read_each(project, conditional, lambda backend, table: backend.observe(table, ()), reading)
+    conditional = [t for t, rules in candidates.items() if t not in problems and any(rule.only for rule in rules)]
+    states = {**problems, **_read_each(project, conditional, lambda backend, t: backend.observe(t, ()), reading)}
     layouts: list[LayoutSpec] = []
     errors: dict[TableName, ZlayoutError] = {}
     for table, rules in candidates.items():
-        state = states.get(table)
+        state = states.get(table) if rules else None
         try:
             if isinstance(state, ZlayoutError):
                 raise state

@@ -1,16 +1,19 @@
 """Layouts by rules, for real Delta tables in a folder and Iceberg tables in a SQLite catalog."""
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 from support.projects import Cli
 
 from zlayout.errors import SpecError, TableError
+from zlayout.session.import_ import NotImported, import_tables
 from zlayout.session.inspect import inspect
 from zlayout.session.plan_file import write_plan
 from zlayout.session.project import load_project
@@ -129,6 +132,30 @@ def test_a_catalog_that_cannot_list_costs_its_own_tables(cli: Cli) -> None:
     with pytest.raises(TableError, match="ZL121"):
         plan(project, "ice.web.c*")
     assert "ZL121" in cli("plan", code=1).out
+
+
+@pytest.mark.usefixtures("catalog")
+def test_a_folder_that_cannot_be_listed_costs_its_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("tables/sales/broken").mkdir()
+    Path("tables/sales/broken/_delta_log").write_text("no folder")
+    for folder in ("locked", "_hidden"):
+        Path("tables", folder).mkdir()
+
+    def selector(path: str, **options: bool) -> pa_fs.FileSelector:
+        if path in ("locked", "_hidden"):  # the user who runs the tests may be root, who can list every folder
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return selecting(path, **options)
+
+    selecting = pa_fs.FileSelector
+    monkeypatch.setattr(pa_fs, "FileSelector", selector)
+    found = plan(layout("every", "match: lake.*.*"))
+    assert {t.table: [d.code for d in t.diagnostics] for t in found.tables if t.status == "error"} == {
+        "lake.locked.*": ["ZL114"],
+        "lake.sales.broken": ["ZL114"],
+    }
+    assert len(found.tables) == 6
+    failed = [one for one in import_tables(load_project(), "lake.*.*") if isinstance(one, NotImported)]
+    assert {"lake.locked.*", "lake.sales.broken"} <= {str(one.table) for one in failed}
 
 
 @pytest.mark.usefixtures("catalog")

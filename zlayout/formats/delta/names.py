@@ -174,10 +174,13 @@ HIDDEN = "ZL140"  # the code for a table in a hidden folder
 
 
 def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
-    """Yield the tables whose namespace and name match globs. A folder that is not a table is yielded with an error.
+    """Yield the tables whose namespace and name match globs.
+
+    A folder that is not a table, or that cannot be listed, is yielded with an error. For a folder of a namespace, the
+    other parts of the name are those of the pattern.
 
     Raises:
-        TableError: ZL114, if the folders of the warehouse cannot be listed.
+        TableError: ZL114, if the warehouse cannot be listed.
     """
     globs = pattern.identifier
     found: dict[tuple[str, ...], TableError | None] = {}
@@ -188,8 +191,9 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
     if warehouse := catalog.options.get("warehouse"):
         try:
             storage = log_files(str(warehouse), table_files(str(warehouse), deltalake_options(catalog)))
-            for parts in _folders(storage, globs):
-                problem = _problem(storage, catalog, parts)
+            folders, failed = _folders(storage, catalog, globs)
+            problems = failed | {parts: _problem(storage, catalog, parts) for parts in folders}
+            for parts, problem in problems.items():
                 if not _is_hidden(parts):
                     found.setdefault(parts, problem)
                 elif problem is None:
@@ -202,16 +206,35 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
         yield Listed(TableName(catalog.name, parts[:-1], parts[-1]), problem)
 
 
-def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _folders(
+    storage: pa_fs.FileSystem, catalog: CatalogConfig, globs: tuple[str, ...]
+) -> tuple[list[tuple[str, ...]], dict[tuple[str, ...], TableError | None]]:
+    """Return the folders that match the globs, and the errors of folders above them that cannot be listed."""
     found: list[tuple[str, ...]] = [()]
-    for glob in globs:
-        found = [
-            (*above, info.base_name)
-            for above in found
-            for info in storage.get_file_info(pa_fs.FileSelector("/".join(above), allow_not_found=True))
-            if info.type == pa_fs.FileType.Directory and info.base_name != LOG and fnmatchcase(info.base_name, glob)
-        ]
-    return found
+    failed: dict[tuple[str, ...], TableError | None] = {}
+    for depth, glob in enumerate(globs):
+        below: list[tuple[str, ...]] = []
+        for above in found:
+            try:
+                inside = storage.get_file_info(pa_fs.FileSelector("/".join(above), allow_not_found=True))
+            except (OSError, ValueError) as error:
+                if not above:
+                    raise
+                failed[(*above, *globs[depth:])] = _not_listed(catalog, above, error)
+                continue
+            below += [
+                (*above, info.base_name)
+                for info in inside
+                if info.type == pa_fs.FileType.Directory and info.base_name != LOG and fnmatchcase(info.base_name, glob)
+            ]
+        found = below
+    return found, failed
+
+
+def _not_listed(catalog: CatalogConfig, parts: tuple[str, ...], error: Exception) -> TableError:
+    cause = explained(error, "check the access to the folder")
+    message = f"the folder {'/'.join(parts)} in the warehouse of {catalog.name} cannot be listed: {cause.reason}"
+    return TableError.of("ZL114", message, hint=cause.hint, location=catalog.location)
 
 
 def _is_hidden(parts: tuple[str, ...]) -> bool:
@@ -225,8 +248,11 @@ def _hidden(catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError:
 
 
 def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:
-    if LogFiles(pa_fs.SubTreeFileSystem("/".join(parts), storage)).sizes:
-        return None
+    try:
+        if LogFiles(pa_fs.SubTreeFileSystem("/".join(parts), storage)).sizes:
+            return None
+    except (OSError, ValueError) as error:
+        return _not_listed(catalog, parts, error)
     message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"
     return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)
 
