@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -107,13 +107,19 @@ def _unreadable(planned: Sequence[PlannedTable]) -> list[LayoutSpec]:
     return [one.spec for one in failed if all(d.code != "ZL022" for d in one.plan.diagnostics)]
 
 
-def _not_compared(planned: Sequence[PlannedTable], project: Project) -> tuple[Diagnostic, ...]:
-    """Return ZL419 for the layouts of which it is not known whether their tables are also those of other layouts."""
+def _not_compared(
+    planned: Sequence[PlannedTable], project: Project, compared: Collection[str]
+) -> tuple[Diagnostic, ...]:
+    """Return ZL419 for the layouts of which it is not known whether their tables are also those of other layouts.
+
+    compared: The tables that were compared before, without branches.
+    """
     read = {project.catalogs[one.spec.table.catalog].format for one in planned if one.state is not None}
     unknown = sorted(
         str(spec.table)
         for spec in (*_unread([(one.spec, one.state) for one in planned], project), *_unreadable(planned))
         if project.catalogs[spec.table.catalog].format in read
+        and str(spec.table.on("")) not in compared
         and known_location(project.catalogs[spec.table.catalog], spec.table) is None
     )
     if not unknown:
@@ -207,10 +213,12 @@ def plan_specs(
     reading: Reading = Reading(),
     *,
     workloads: bool = True,
+    compared: Collection[str] = (),
 ) -> ProjectPlan:
     """Plan the given layouts of a project.
 
     workloads: Whether the workloads decide which decayed partitions wait, and plans get forecasts of their queries.
+    compared: The tables, without branches, that were read and compared with the others when a saved plan was made.
     """
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
@@ -230,7 +238,7 @@ def plan_specs(
     planned = tuple(sorted((*planned, *failed), key=lambda p: str(p.spec.table)))
     if declared.changed:
         planned = tuple(_with_change(one, declared, backends, project.prices) for one in planned)
-    diagnostics = (*declared.diagnostics, *_not_compared(planned, project), *left_out)
+    diagnostics = (*declared.diagnostics, *_not_compared(planned, project, compared), *left_out)
     document = replace(as_plan(planned), diagnostics=diagnostics, changes=declared.changes)
     return ProjectPlan(document, project, options, planned, time.monotonic() - start, timeout=reading.timeout)
 

@@ -72,7 +72,8 @@ def review(
     selected = select_layouts(known.layouts, (), exclude, {text: one.changed for text, one in since.items()})
     specs = tuple(spec for spec in named_layouts(known.layouts, changing) if spec in selected)
     directed = on_branch(project, replace(known, layouts=specs), branch)
-    plan = plan_specs(project, directed, options, reading, workloads=False)
+    compared = {_without_branch(table) for table in saved.tables if table.status is not Status.ERROR}
+    plan = plan_specs(project, directed, options, reading, workloads=False, compared=compared)
     backends = backends_of(project, SparkRuntime(project), specs)
     checked = tuple(
         _checked(changing[str(p.spec.table.on(""))], p, backends[p.spec.table.catalog], options, stale)

@@ -93,8 +93,9 @@ def test_an_error_on_one_name_does_not_hide_the_other(tmp_path: Path, monkeypatc
 def test_layouts_whose_locations_only_a_catalog_knows_are_named(tmp_path: Path) -> None:
     catalog = SqlCatalog("x", uri=f"sqlite:///{tmp_path}/x.db", warehouse=f"file://{tmp_path}/wh")
     catalog.create_namespace("db")
-    for name in ("t", "other", "third"):
-        catalog.create_table(f"db.{name}", ROWS.schema).append(ROWS)
+    for name in ("t", "third", "other"):
+        table = catalog.create_table(f"db.{name}", ROWS.schema)
+        table.append(ROWS)
     deltalake.write_deltalake(tmp_path / "one", ROWS)
     place = f"uri: sqlite:///{tmp_path}/x.db\n    warehouse: file://{tmp_path}/wh\n"
     entries = f"  x:\n    format: iceberg\n    type: sql\n    {place}"
@@ -107,6 +108,11 @@ def test_layouts_whose_locations_only_a_catalog_knows_are_named(tmp_path: Path) 
     assert note.message.endswith(": x.db.t, x.db.third")
     for arguments in ({}, {"select": "d.db.a"}):
         assert not zlayout.plan(found, **arguments).document.diagnostics
+    table.append(ROWS)  # the only table with changes, which is read again when a saved plan is applied
+    for select, count in (("*.*.*", 0), ("x.db.other", 1)):
+        zlayout.write_plan(zlayout.plan(found, select=select), tmp_path / "p.json")
+        again = zlayout.read_plan(found, tmp_path / "p.json")
+        assert (len(again.planned), len(again.document.diagnostics)) == (1, count)
 
 
 def test_a_rule_declares_the_other_name(tmp_path: Path) -> None:
