@@ -11,8 +11,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from zlayout.signals import Interrupted, exit_code, interrupting, signal_of
-from zlayout.tuning import tune_process
+try:
+    from zlayout.signals import Interrupted, exit_code, interrupting, signal_of
+    from zlayout.tuning import tune_process
+except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    sys.exit(128 + signal.SIGINT)
 
 USAGE = 64
 OUTPUT_LOST = 1
@@ -38,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _exit_at_once_if_waiting(code: int) -> None:
     """End the process at once if a thread still waits for a service that does not answer."""
-    from zlayout.session.concurrent_reads import is_waiting
-
-    if not is_waiting():
+    # If its import was interrupted, no thread reads, and to import it again may fail.
+    reads = sys.modules.get("zlayout.session.concurrent_reads")
+    if reads is None or not reads.is_waiting():
         return
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError):  # closed, because its reader has ended
