@@ -316,7 +316,11 @@ Layouts = Annotated[
 Files = Annotated[
     int | None,
     typer.Option(
-        "--files", metavar="N", min=1, help="The number of files after the rewrite. Default: from the target size."
+        "--files",
+        metavar="N",
+        min=1,
+        max=10_000_000,
+        help="The number of files after the rewrite. Default: from the target size.",
     ),
 ]
 SampleRows = Annotated[

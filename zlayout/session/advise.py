@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
 MAX_THROUGH_SHOWN = 5
 MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
+MAX_FILES = 10_000_000  # after a rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class StudyOptions:
         columns: The layouts to simulate. Each is a list of columns with weights, for example `a,b=2`.
         curve: The curve of these layouts, and the only one that the search uses. Default: the declared curve for these
             layouts, and all curves for the search.
-        files: The number of files after the rewrite. Default: derived from the target size.
+        files: The number of files after the rewrite, at most 10,000,000. Default: derived from the target size.
         sample_rows: The number of rows to draw. Default: 2,000 per file, at least 50,000 and at most 1,000,000.
         seed: The seed of the sample.
         search: Whether to search for a layout with lower cost.
@@ -93,9 +94,9 @@ class StudyOptions:
 
     def __post_init__(self) -> None:
         require_number("time_limit", self.time_limit)
-        for name, value in (("files", self.files), ("sample_rows", self.sample_rows)):
+        for name, value, most in (("files", self.files, MAX_FILES), ("sample_rows", self.sample_rows, None)):
             if value is not None:
-                require_count(name, value)
+                require_count(name, value, most)
 
 
 def advise(

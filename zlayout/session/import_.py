@@ -42,6 +42,7 @@ from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
+from zlayout.workload.statements import MAX_WEIGHT
 
 # The columns that an option names, and whether they can be z-order columns of a table.
 
@@ -540,7 +541,7 @@ def import_workload(
     require_choice("values", values, Values)
     require_count("bins", bins)
     if days is not None:
-        require_positive("days", days)
+        require_positive("days", days, MAX_WEIGHT)
     history = read_history(map(Path, paths))
     merged = merge(history, frozenset(project.catalogs), Values(values), bins, on_progress)
     if not merged:

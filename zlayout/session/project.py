@@ -39,16 +39,16 @@ def require_number(name: str, value: object) -> None:
         raise _invalid(name, value, "a number of at least 0", 60)
 
 
-def require_positive(name: str, value: object) -> None:
-    """Raise SpecError ZL084 unless the argument `name` of the public API is a finite number above 0."""
-    if not 0 < _as_float(value) < math.inf:
-        raise _invalid(name, value, "a number above 0", 7)
+def require_positive(name: str, value: object, most: float) -> None:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is a number above 0, and at most `most`."""
+    if not 0 < _as_float(value) <= most:
+        raise _invalid(name, value, f"a number above 0, at most {most:,.0f},", 7)
 
 
-def require_count(name: str, value: object) -> None:
-    """Raise SpecError ZL084 unless the argument `name` of the public API is an integer above 0."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise _invalid(name, value, "an integer above 0", 8)
+def require_count(name: str, value: object, most: int | None = None) -> None:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is an integer above 0, and at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= (most or math.inf):
+        raise _invalid(name, value, "an integer above 0" if most is None else f"an integer from 1 to {most:,}", 8)
 
 
 def require_choice(name: str, value: object, choices: Iterable[str]) -> None:

@@ -142,6 +142,7 @@ def test_verbose_lists_conditions_that_were_not_used(cli: Cli) -> None:
 @pytest.mark.usefixtures("drawn")
 def test_simulate_tries_the_layouts_given_and_no_other(cli: Cli) -> None:
     arguments = ["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--columns", "id,part=4"]
+    assert "10000000" in cli(*arguments, "--files", "999999999999999999999", code=64).err
     found = json.loads(cli(*arguments, "--files", "25", "--output", "json").out)
     assert [c["columns"] for c in found["layouts"]] == [
         [{"name": "part", "weight": 1.0}],

@@ -218,7 +218,8 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     ),  # type: ignore[arg-type]
     (lambda project: zlayout.read_plan(project, "p.json", stale="Strict"), "expected compatible or strict for stale"),  # type: ignore[arg-type]
     (lambda _: zlayout.StudyOptions(time_limit="60"), "for time_limit, found '60'"),  # type: ignore[arg-type]
-    (lambda _: zlayout.StudyOptions(files=0), "expected an integer above 0 for files, found 0"),
+    (lambda _: zlayout.StudyOptions(files=0), "expected an integer from 1 to 10,000,000 for files, found 0"),
+    (lambda _: zlayout.StudyOptions(files=10**7 + 1), "for files, found 10000001 (use for example files=8)"),
     (lambda _: zlayout.StudyOptions(sample_rows="9"), "for sample_rows, found '9'"),  # type: ignore[arg-type]
     (lambda project: zlayout.history(project, "lake.db.orders", limit=0), "for limit, found 0"),
     (lambda project: zlayout.import_workload(project, ["a.sql"], "all"), "expected keep or bin or omit for values"),
@@ -226,8 +227,9 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda project: zlayout.import_workload(project, ["a.sql"], days="9"), "for days, found '9'"),  # type: ignore[arg-type]
     (
         lambda project: zlayout.import_workload(project, ["a.sql"], days=0),
-        "expected a number above 0 for days, found 0",
+        "expected a number above 0, at most 1,000,000,000,000, for days, found 0",
     ),
+    (lambda project: zlayout.import_workload(project, ["a.sql"], days=1e13), "for days, found 1"),
     (lambda project: zlayout.read_plan(project, "a\0"), "ZL040 cannot read the plan file: the path contains"),
     (lambda project: zlayout.write_plan(zlayout.plan(project), "a\0"), "ZL043 cannot write the plan to a"),
     (lambda _: zlayout.load_project("a\0"), "ZL001 file"),
