@@ -27,13 +27,13 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
     """Return the spec with column names in the letter case of the table.
 
     A name is replaced if the table has no column of this name, but exactly one whose name differs only in letter case.
-    If two z-order columns of the spec would then be the same column, the spec is returned unchanged.
+    If two z-order columns or two partition keys of the spec would then be the same, the spec is returned unchanged.
     """
     present = _present_name([column.name for column in state.columns])
     keys = tuple(replace(column, name=present(column.name)) for column in spec.layout.columns)
-    if len({key.name for key in keys}) < len(keys):
-        return spec
     fields = spec.partition_by and tuple(replace(field, source=present(field.source)) for field in spec.partition_by)
+    if len({key.name for key in keys}) < len(keys) or len(set(fields or ())) < len(fields or ()):
+        return spec
     where = spec.where and renamed(spec.where, {name: present(name) for name in columns_of(spec.where)})
     cuts = tuple(replace(cut, column=present(cut.column)) for cut in spec.layout.cuts)
     layout = replace(spec.layout, columns=keys, cuts=cuts)

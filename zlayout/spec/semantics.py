@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
@@ -35,7 +35,7 @@ def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
     """Check a layout spec against its table.
 
     Returns:
-        The errors ZL012, ZL033 to ZL036 and ZL057, and the note ZL405.
+        The errors ZL012, ZL016, ZL023, ZL033 to ZL036 and ZL057, and the note ZL405.
     """
     of_cuts = _cut_types(spec, state)
     return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *of_cuts, *_where_columns(spec, state))
@@ -49,7 +49,8 @@ def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnost
     for index, field in enumerate(spec.partition_by or ()):
         key, column = f"partition_by[{index}]", state.column(field.source)
         if column is None:
-            yield _unknown(spec, state, field.source, key)
+            others = [other.source for other in spec.partition_by or () if other.transform == field.transform]
+            yield _repeated(spec, state, field.source, others, key) or _unknown(spec, state, field.source, key)
         elif field not in state.partition_fields and not _applies_to(field, column.type):
             name, found = field.transform.partition("[")[0], f"column {quote_value(field.source)} ({_type(column)})"
             hint = (
@@ -70,7 +71,7 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
     for index, name in enumerate(spec.column_names):
         key, column = f"zorder.columns[{index}]", state.column(name)
         if column is None:
-            yield _unknown(spec, state, name, key)
+            yield _repeated(spec, state, name, spec.column_names, key) or _unknown(spec, state, name, key)
         elif name in keys:
             found = f"column {quote_value(name)} in zorder.columns is a partition column"
             message = f"{found}, and has one value in each file"
@@ -129,6 +130,18 @@ def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 def _type(column: Column) -> str:
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
+
+
+def _repeated(spec: LayoutSpec, state: TableState, name: str, names: Iterable[str], key: str) -> Diagnostic | None:
+    """Return the error for a name that the table has in another letter case, as another one of `names` also does."""
+    is_same = any(other != name and other.lower() == name.lower() for other in names)
+    present = next((column.name for column in state.columns if column.name.lower() == name.lower()), None)
+    if present is None or not is_same:
+        return None
+    of = key.partition("[")[0]
+    code, what = ("ZL023", "partition key") if of == "partition_by" else ("ZL016", "column")
+    hint = f"keep one of the names that mean column {quote_value(present)} of the table"
+    return _error(spec, key, code, f"duplicate {what} {quote_value(name)} in {of}", hint)
 
 
 def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str) -> Diagnostic:

@@ -10,6 +10,7 @@ from zlayout.errors import Location
 from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.renames import in_case_of
+from zlayout.spec.semantics import check
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column, TableState
 
@@ -34,6 +35,24 @@ def test_names_that_the_table_has_or_that_are_ambiguous_are_kept() -> None:
     spec = make_spec(make_layout("id", "name"))
     assert in_case_of(spec, table("ID", "id", "Name", "NAME")) == spec
     assert in_case_of(make_spec(make_layout("a", "A")), table("a")).column_names == ("a", "A")
+
+
+def test_two_names_of_one_column_are_a_duplicate() -> None:
+    """A table may have two columns whose names differ only in letter case, so that only its columns show this."""
+    columns, fields = (
+        make_layout("a", "A"),
+        (PartitionField("b"), PartitionField("B"), PartitionField("b", "bucket[4]")),
+    )
+    spec = make_spec(columns, partition_by=fields)
+    of_one, of_two = table("a", "b"), table("a", "A", "b", "B")
+    assert in_case_of(spec, of_one) == spec
+    found = [(d.code, d.message) for d in check(spec, of_one)]
+    assert found == [
+        ("ZL023", "duplicate partition key 'B' in partition_by"),
+        ("ZL016", "duplicate column 'A' in zorder.columns"),
+    ]
+    assert [d.code for d in check(spec, of_two)] == []
+    assert [d.code for d in check(spec, table("b"))] == ["ZL023", "ZL012", "ZL012"]
 
 
 def test_a_table_is_laid_out_by_a_spec_in_another_letter_case() -> None:
