@@ -262,8 +262,10 @@ def _violations(error: Unmet) -> Iterator[Violation]:
             hint = "declare zorder.columns, or only files.target_size to combine small files without an order"
             yield key, Diagnostic("ZL011", "key 'zorder' is missing", hint=hint)
         case "dependencies" if key:
-            hint = _example("windows", schema["properties"])
-            yield key, Diagnostic("ZL011", f"key 'windows' is missing{_within(key)}", hint=hint)
+            given = (needed for name, needed in error.expected.items() if name in value)
+            name = next(one for needed in given for one in needed if one not in value)
+            hint = _example(name, schema["properties"])
+            yield key, Diagnostic("ZL011", f"key '{name}' is missing{_within(key)}", hint=hint)
         case "dependencies":
             message = "key 'match' is missing: exclude and only limit the tables that it matches"
             yield key, Diagnostic("ZL011", message, hint=_example("match", schema["properties"]))
@@ -333,6 +335,8 @@ def _found(value: Any, schema: Schema) -> str:
         if len(value) > schema.get("maxItems", len(value)):
             return f"one of {len(value)}"
         return "one with duplicates" if value else "an empty one"
+    if value == {} and schema.get("type") == "object":
+        return "an empty one"
     return describe_value(value)
 
 

@@ -108,7 +108,9 @@ PROPERTY_HINT = "(set variables of the environment for plan, and Spark settings 
     ("text", "expected"),
     [
         ("version: 1\n", "1:1: ZL011 key 'catalogs' is missing"),
-        ("version: 1\ncatalogs: {}\n", "2:1: ZL013 expected a map of catalogs for catalogs, found a map"),
+        (PROJECT + "layouts: {}\n", "5:1: ZL013 expected a list of file patterns for layouts, found a map"),
+        (PROJECT + "workload: {exports: {d: {files: d.csv}}}\n", "5:1: ZL011 key 'engine' is missing in workload (for example engine: trino)"),
+        ("version: 1\ncatalogs: {}\n", "2:1: ZL013 expected a map of catalogs for catalogs, found an empty one"),
         (PROJECT + "layout: [x]\n", "5:1: ZL010 unknown key 'layout' (did you mean 'layouts'?)"),
         (PROJECT + "layouts: [../*.yaml]\n", "5:11: ZL027 expected a pattern below zlayout.yaml, found '../*.yaml' (use a relative pattern without '..')"),
         (PROJECT + "layouts: [/x.yaml]\n", "5:11: ZL027 expected a pattern below zlayout.yaml, found '/x.yaml' (use a relative pattern without '..')"),
