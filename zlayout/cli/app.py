@@ -734,7 +734,7 @@ def trial(
 
 def publish(
     table: Table,
-    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
+    branch: TrialBranch = None,
     dry_run: DryRun = False,
     auto_approve: AutoApprove = False,
     allow_worse: Annotated[

@@ -81,7 +81,7 @@ def read_trial(project: Project, name: TableName, timeout: float = TIMEOUT) -> T
 
 
 def plan_publish(
-    project: Project, table: str, branch: str, *, allow_worse: bool = False, timeout: float = TIMEOUT
+    project: Project, table: str, branch: str | None, *, allow_worse: bool = False, timeout: float = TIMEOUT
 ) -> Trial:
     """Determine what `publish` does. Reads metadata, and starts no JVM.
 
