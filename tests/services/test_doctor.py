@@ -112,12 +112,21 @@ def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None:
-    last = checks(root, "{format: delta, warehouse: elsewhere}")[-1]
+    _, listed, last = checks(root, "{format: delta, warehouse: tables/db}")
+    assert (listed.status, listed.detail) == (CheckStatus.OK, str(root / "tables" / "db"))
     assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.FAILED)
     assert "ZL110" in last.detail
     (root / "layouts" / "other.yaml").unlink()
     last = list(doctor(load_project(root), ["other"]))[-1]
     assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.SKIPPED)
+
+
+@pytest.mark.parametrize("place", ["warehouse: elsewhere", "tables: {db.orders: elsewhere}, warehouse: tables"])
+def test_a_folder_that_does_not_exist_is_not_listed(root: Path, place: str) -> None:
+    last = checks(root, f"{{format: delta, {place}}}")[-1]
+    assert (last.step, last.status) == (Step.LIST_STORAGE, CheckStatus.FAILED)
+    assert last.detail == f"ZL114 there is no folder {root}/elsewhere"
+    assert last.hint == "check warehouse and tables of catalogs.other"
 
 
 def test_a_catalog_that_does_not_list_the_table_answers(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,7 @@ from zlayout.formats.base import (
     SampleSource,
     Stage,
 )
-from zlayout.formats.delta.names import Names, at_location
+from zlayout.formats.delta.names import Names, at_location, warehouse_above
 from zlayout.formats.delta.read.features import (
     native_diagnostics,
     native_refusals,
@@ -39,6 +40,7 @@ from zlayout.formats.delta.read.log import (
     LogFiles,
     checked_log,
     delta_location,
+    local_path,
     sample_delta,
     stored_rows_of_delta,
     table_files,
@@ -93,9 +95,15 @@ class DeltaBackend:
         return self._names.listed(pattern)
 
     def list_storage(self, table: TableName) -> str:
-        """See `zlayout.formats.base.Backend`. Opens the table with deltalake, which lists the log."""
+        """See `zlayout.formats.base.Backend`. Opens the table with deltalake, which lists the log.
+
+        Raises:
+            TableError: ZL114, if there is neither the folder of the table nor its warehouse on this machine.
+        """
         located = self._names.located(table)
         location = delta_location(located, table)
+        if (path := local_path(location)) is not None and not os.path.isdir(path):
+            return warehouse_above(self._catalog, path)
         try:
             # not `DeltaTable.is_deltatable`, which blocks all other threads while it waits for the storage
             options = self._options(table, location)

@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -27,7 +28,7 @@ from zlayout import reading
 from zlayout.errors import Diagnostic, TableError, ZlayoutError
 from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, DENIED, READ_SECONDS, explained, limit_responses
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.log import LOG, LogFiles, local_path, log_files, table_files
+from zlayout.formats.delta.read.log import LOG, LogFiles, decoded, local_path, log_files, table_files
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
 from zlayout.secrets import remember
 from zlayout.spec.client_options import Vended, deltalake_options, properties, s3_access, stores, vended_conf
@@ -255,6 +256,16 @@ def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str
         return _not_listed(catalog, parts, error)
     message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"
     return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)
+
+
+def warehouse_above(catalog: CatalogConfig, path: str) -> str:
+    """Return the warehouse of a local folder that does not exist. Raises TableError ZL114 if there is none, either."""
+    warehouse = local_path(decoded(str(catalog.options.get("warehouse", "")))) or path
+    above = warehouse if Path(warehouse) in Path(path).parents else path
+    if os.path.isdir(above):
+        return above
+    hint = f"check warehouse and tables of catalogs.{catalog.name}"
+    raise TableError.of("ZL114", f"there is no folder {above}", hint=hint, location=catalog.location)
 
 
 # The AWS Glue Data Catalog, read through boto3.
