@@ -667,8 +667,8 @@ def history(
     color: ColorMode = Color.AUTO,
 ) -> int:
     """Show what earlier commands found in a table and did to it. Needs `history` in zlayout.yaml. Reads no table."""
-    from zlayout.records.trend import touched_trend
-    from zlayout.report import history_text
+    from zlayout.records import touched_trend
+    from zlayout.report.text import render_history
     from zlayout.session.history import history
     from zlayout.session.project import load_project
 
@@ -680,7 +680,7 @@ def history(
         )
     else:
         trend = touched_trend(found.records)
-        console.result(history_text.render(found.table, found.records, trend, found.growing))
+        console.result(render_history(found.table, found.records, trend, found.growing))
     return 0
 
 

@@ -31,9 +31,8 @@ from zlayout.planner import document
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.report import text
-from zlayout.report.phrases import last_line, result_text
 from zlayout.report.text import TextOptions
-from zlayout.report.words import printable, size, wrapped
+from zlayout.report.words import last_line, printable, result_text, size, wrapped
 from zlayout.session.apply import NOTHING_LEFT, left_of_window
 from zlayout.session.plan import ProjectPlan
 from zlayout.session.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted, result_of

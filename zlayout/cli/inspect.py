@@ -11,8 +11,7 @@ from zlayout.cli.console import Console
 from zlayout.formats.base import RunMetrics
 from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
-from zlayout.report.phrases import cost_text
-from zlayout.report.words import duration, number, printable, setting, size, version_word
+from zlayout.report.words import cost_text, duration, number, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import TIMEOUT
 from zlayout.session.import_ import split_columns

@@ -12,8 +12,7 @@ from zlayout.errors import SpecError
 from zlayout.planner.model import NOT_REVIEWED, Plan, Status
 from zlayout.planner.run_report import RunReport
 from zlayout.report import markdown
-from zlayout.report.formats import REPORTERS, check_available
-from zlayout.report.redact import seen_from, without_values
+from zlayout.report.formats import REPORTERS, check_available, seen_from, without_values
 from zlayout.session.files import append, hint_for, write_result
 
 STDOUT = "-"

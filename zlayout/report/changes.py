@@ -7,8 +7,20 @@ from dataclasses import dataclass
 
 from zlayout.message_text import plural
 from zlayout.planner.model import SAME_READS, Changes, LayoutChange, Plan, Status, TablePlan
-from zlayout.report.phrases import bytes_text, cost_text, declared, rewrite_text, states_text, touched_text, worst_first
-from zlayout.report.words import duration, is_deferred, money, number, size
+from zlayout.report.words import (
+    bytes_text,
+    cost_text,
+    declared,
+    duration,
+    is_deferred,
+    money,
+    number,
+    rewrite_text,
+    size,
+    states_text,
+    touched_text,
+    worst_first,
+)
 
 _REWRITE = (
     "A rewrite changes no row; it only moves rows to other files. zlayout rollback TABLE undoes the last rewrite of a "

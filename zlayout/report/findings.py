@@ -1,17 +1,34 @@
-"""List the findings of a report, for GitHub annotations, SARIF and JUnit."""
+"""The findings of a report, and the formats that list them: annotations of GitHub, SARIF 2.1.0 and JUnit XML.
+
+In JUnit XML, a table is a test case. It fails if the table is not as declared, and has an error if the table could not
+be planned or its run failed. A plan of what `changed:REV` selects passes.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import quote
+from xml.etree import ElementTree
 
 from zlayout.errors import Diagnostic, Location
+from zlayout.message_text import json_text, plural
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.run_report import RunReport
-from zlayout.report.phrases import altered, decay_text, drift_text, reasons_text, rewrite_text, shown_decay
-from zlayout.report.words import RESULT_STATUSES, printable
+from zlayout.planner.run_report import ResultStatus, RunReport
+from zlayout.report.text import TextOptions, render_table
+from zlayout.report.words import (
+    RESULT_STATUSES,
+    altered,
+    decay_text,
+    drift_text,
+    printable,
+    reasons_text,
+    rewrite_text,
+    shown_decay,
+)
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
@@ -131,3 +148,143 @@ def _diagnostics(table: str, location: Location, diagnostics: tuple[Diagnostic, 
         subject = _NUMBERS.sub("#", d.message)
         message = f"{d.text} ({d.hint})" if d.hint else d.text
         yield Finding(d.code, level, table, subject, message, d.location or location)
+
+
+# GitHub shows at most this many errors of one step.
+MAX_ANNOTATIONS = 10
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render_github(shown: Plan | RunReport) -> str:
+    """Render one annotation for each finding, at most MAX_ANNOTATIONS, and a notice with the number of the others."""
+    found = findings(shown)
+    lines = [_command(f) for f in found[:MAX_ANNOTATIONS]]
+    if (rest := len(found) - MAX_ANNOTATIONS) > 0:
+        lines.append(f"::notice title=zlayout::{plural(rest, 'more finding')} in the full report")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(finding: Finding) -> str:
+    location = finding.location
+    parts = {"file": printable(location.path), "title": f"{finding.table}: {finding.rule}"}
+    if location.line:
+        parts |= {"line": str(location.line), "col": str(location.column)}
+    properties = ",".join(f"{key}={_property(value)}" for key, value in parts.items())
+    # Drift is what the check is for, so it is shown as an error; the warnings of a plan are not.
+    command = "error" if finding.rule in RULES else _COMMANDS[finding.level]
+    return f"::{command} {properties}::{_data(finding.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def render_sarif(shown: Plan | RunReport) -> str:
+    """Render one run with a result per finding. The fingerprint of a finding is the same in later runs."""
+    report = RunReport.of(shown)
+    found = findings(report)
+    codes = sorted({f.rule for f in found} - set(RULES))
+    rules = [*RULES, *codes]
+    driver = {
+        "name": "zlayout",
+        "semanticVersion": report.plan.zlayout_version,
+        "rules": [_rule(rule) for rule in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(f, rules.index(f.rule)) for f in found],
+    }
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + "\n"
+
+
+def _rule(rule: str) -> dict[str, Any]:
+    text = {**RULES, **CHANGES}.get(rule, f"zlayout error {rule}: see docs/errors.md for its meaning and its fix.")
+    return {"id": rule, "shortDescription": {"text": text}}
+
+
+def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
+    location = finding.location
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path.replace("\\", "/"))}}
+    if location.line:
+        physical["region"] = {"startLine": location.line, "startColumn": max(location.column, 1)}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": finding.level,
+        "message": {"text": f"{finding.table}: {finding.message}"},
+        "locations": [
+            {
+                "physicalLocation": physical,
+                "logicalLocations": [{"fullyQualifiedName": finding.table, "kind": "table"}],
+            }
+        ],
+        "partialFingerprints": {"zlayoutFinding/v1": fingerprint(finding)},
+    }
+
+
+def fingerprint(finding: Finding) -> str:
+    """Return a hash (32 hexadecimal digits) of rule, table, subject and path. It is the same in later runs."""
+    parts = "\0".join((finding.rule, finding.table, finding.subject, finding.location.path))
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+# Characters that XML 1.0 cannot contain, even if escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(shown: Plan | RunReport) -> str:
+    """Render one test suite in the format that Jenkins and GitLab read (junit-10.xsd)."""
+    report = RunReport.of(shown)
+    plan = report.plan
+    broken = [t for t in plan.tables if report.is_open(t) and _broken(t, report)]
+    counts = {
+        "tests": str(len(plan.tables)),
+        "failures": str(sum(_is_problem(t, report) for t in plan.tables) - len(broken)),
+        "errors": str(len(broken)),
+    }
+    named = {"name": "zlayout drift" if report.drift else "zlayout", **counts}
+    root = ElementTree.Element("testsuites", named)
+    suite = ElementTree.SubElement(root, "testsuite", named)
+    for table in plan.tables:
+        _case(suite, table, report)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> None:
+    attributes = {"name": table.table, "classname": table.location.path}
+    case = ElementTree.SubElement(suite, "testcase", {k: _xml(printable(v)) for k, v in attributes.items()})
+    if not _is_problem(table, report):
+        return
+    found = of_table(table, report)
+    problem = ElementTree.SubElement(
+        case,
+        "error" if _broken(table, report) else "failure",
+        {"type": _xml(found[0].rule if found else table.status), "message": _xml(found[0].message if found else "")},
+    )
+    problem.text = _xml(render_table(table, report.results.get(table.table), TextOptions(verbose=True)))
+
+
+def _is_problem(table: TablePlan, report: RunReport) -> bool:
+    """Return whether a table is not as declared, unless the plan does what the owner of its layout changed."""
+    planned = table.change is not None and table.status is Status.CHANGES and table.table not in report.results
+    return report.is_open(table) and not planned
+
+
+def _broken(table: TablePlan, report: RunReport) -> bool:
+    result = report.results.get(table.table)
+    return table.status is Status.ERROR or (
+        result is not None and result.outcome in (ResultStatus.FAILED, ResultStatus.UNKNOWN)
+    )
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -27,17 +27,19 @@ from zlayout.planner.run_report import (
     TableResult,
     Trend,
 )
-from zlayout.report import changes, phrases, words
-from zlayout.report.phrases import (
+from zlayout.report import changes, words
+from zlayout.report.words import (
     bytes_text,
     has_row_groups,
     later_text,
+    number,
+    printable,
     row_groups_text,
+    size,
     touched_text,
     workload_lines,
     worst_first,
 )
-from zlayout.report.words import number, printable, size
 
 if TYPE_CHECKING:
     import jinja2
@@ -524,7 +526,7 @@ _FILTERS: dict[str, Callable[..., object]] = {
     "number": words.number,
     "plural": plural,
     "version_word": words.version_word,
-    "decay": phrases.decay_text,
+    "decay": words.decay_text,
     "reason": words.REASONS.__getitem__,
 }
 
@@ -540,8 +542,8 @@ def render(shown: Plan | RunReport) -> str:
     sections = [markup(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
     return jinja.from_string(whole).render(
         plan=plan,
-        title=f"zlayout: {phrases.title(report)}",
-        headline=phrases.last_line(report),
+        title=f"zlayout: {words.title(report)}",
+        headline=words.last_line(report),
         counts=_counts(report),
         changed=_changed(report, tables),
         tables=tables,
@@ -610,9 +612,9 @@ def _counts(report: RunReport) -> list[tuple[str, int, str]]:
     plan, empty = report.plan, summary(report.plan.tables).empty
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
-        return [tables, *phrases.outcome_counts(report)]
+        return [tables, *words.outcome_counts(report)]
     nothing = [("changes", empty, "select nothing")] if empty else []
-    return [tables, *phrases.plan_counts(plan), *nothing]
+    return [tables, *words.plan_counts(plan), *nothing]
 
 
 def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
@@ -627,13 +629,13 @@ def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
         "state": words.RESULT_STATUSES[result.outcome] if result else words.state(table),
         "kind": _kind(table, report),
         "settings": _settings(table),
-        "first": phrases.layout_text(table) if table.is_first else "",
-        "rewrite": phrases.rewrite_text(table) if groups else "",
-        "reasons": phrases.reasons_text(groups) if groups else "",
+        "first": words.layout_text(table) if table.is_first else "",
+        "rewrite": words.rewrite_text(table) if groups else "",
+        "reasons": words.reasons_text(groups) if groups else "",
         "left_over": later_text(table),
-        "result": phrases.result_text(result) if result else "",
+        "result": words.result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
-        "storage": phrases.storage_text(table, result),
+        "storage": words.storage_text(table, result),
         "worst": max((c.touched for c in table.columns), default=None),
         "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
@@ -656,8 +658,8 @@ def _kind(table: TablePlan, report: RunReport) -> str:
 
 def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
     declared = "declared"
-    rows = [(d.key, phrases.declared(d.before, d.key), phrases.declared(d.after, d.key), declared) for d in table.drift]
-    for name, before, after, why, _ in phrases.altered(table):
+    rows = [(d.key, words.declared(d.before, d.key), words.declared(d.after, d.key), declared) for d in table.drift]
+    for name, before, after, why, _ in words.altered(table):
         whole = name == "partition_by" and table.partitioning and table.partitioning.full_rewrite
         rows.append((name, before, after, why or (f"{declared}; rewrites every file" if whole else declared)))
     return rows

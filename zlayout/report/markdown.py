@@ -9,9 +9,21 @@ from zlayout.message_text import first_of, plural
 from zlayout.planner.model import Changes, ColumnForecast, Plan, Status, TablePlan
 from zlayout.planner.run_report import MeasuredColumn, RunReport, TableResult
 from zlayout.report import changes
-from zlayout.report.phrases import bytes_text, last_line, states_text, title, touched_text, worst_first, written_text
 from zlayout.report.text import TextOptions, render_table
-from zlayout.report.words import RESULT_STATUSES, number, printable, size, state
+from zlayout.report.words import (
+    RESULT_STATUSES,
+    bytes_text,
+    last_line,
+    number,
+    printable,
+    size,
+    state,
+    states_text,
+    title,
+    touched_text,
+    worst_first,
+    written_text,
+)
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"

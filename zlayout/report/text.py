@@ -1,18 +1,34 @@
-"""Write the report as text for a terminal."""
+"""Write text for a terminal: a report, and the history of a table with a sparkline for each column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner import passes
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.run_report import RunReport, TableResult
-from zlayout.report import phrases
-from zlayout.report.phrases import MAX_TABLES, brief, last_line, table_lines, worst_first
-from zlayout.report.words import number, printable, size, version_word, wrapped
+from zlayout.planner.run_report import RunReport, TableResult, Trend
+from zlayout.report import words
+from zlayout.report.words import (
+    MAX_TABLES,
+    aligned,
+    brief,
+    last_line,
+    measure_texts,
+    number,
+    printable,
+    size,
+    table_lines,
+    version_word,
+    worst_first,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    from zlayout.records import ColumnRecord, Growth, Record
 
 Style = Callable[[str, str], str]
 
@@ -93,7 +109,7 @@ def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple
         "touched: files opened for one value" + (", summed over partitions" if summed else ""): bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
         **dict.fromkeys((term for t in changing for term in passes.terms(t)), True),
-        "decay: only data changed": any(phrases.shown_decay(t, verbose=options.verbose) for t in tables),
+        "decay: only data changed": any(words.shown_decay(t, verbose=options.verbose) for t in tables),
         "kd: k-d tree": "kd" in curves,
         "curve workload: files end at constants of queries": "workload" in curves,
     }
@@ -143,37 +159,37 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
     if table.status is Status.UNCHANGED:
         yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}")
     for drift in table.drift:
-        yield "alter", _labelled("~", drift.key, phrases.drift_text(drift))
+        yield "alter", _labelled("~", drift.key, words.drift_text(drift))
     if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
         yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)"
-    for name, before, after, why, _ in phrases.altered(table):
+    for name, before, after, why, _ in words.altered(table):
         yield "alter", _labelled("~", printable(name), f"{before} -> {after}" + (why and f"  ({why})"))
     if table.is_first:
-        yield "first", _labelled("+", "layout", phrases.layout_text(table))
+        yield "first", _labelled("+", "layout", words.layout_text(table))
     groups = table.groups
     if groups:
-        yield "rewrite", _labelled("-/+", "rewrite", phrases.rewrite_text(table))
+        yield "rewrite", _labelled("-/+", "rewrite", words.rewrite_text(table))
         if any(group.partition for group in groups):
-            limit = None if options.verbose else phrases.MAX_PARTITIONS
-            yield "", _labelled("", "partitions", phrases.partitions_text(groups, limit))
-        yield "", _labelled("", "because", phrases.reasons_text(groups))
+            limit = None if options.verbose else words.MAX_PARTITIONS
+            yield "", _labelled("", "partitions", words.partitions_text(groups, limit))
+        yield "", _labelled("", "because", words.reasons_text(groups))
         if options.verbose and table.rebases is not None:
-            yield "", _labelled("", "meanwhile", phrases.REBASED if table.rebases else phrases.CONFLICTS)
-    yield from (("", _labelled("", *line)) for line in phrases.later_lines(table))
-    for decay in phrases.shown_decay(table, verbose=options.verbose):
-        yield "", _labelled("", "decay", phrases.decay_text(decay))
+            yield "", _labelled("", "meanwhile", words.REBASED if table.rebases else words.CONFLICTS)
+    yield from (("", _labelled("", *line)) for line in words.later_lines(table))
+    for decay in words.shown_decay(table, verbose=options.verbose):
+        yield "", _labelled("", "decay", words.decay_text(decay))
     yield from (("", line) for line in _columns(table, options.width))
-    for at, line in enumerate(phrases.workload_lines(table)):
+    for at, line in enumerate(words.workload_lines(table)):
         yield "dim" if at else "", _labelled("", "" if at else "workload", line)
     if table.sample:
-        yield "dim", _labelled("", "", phrases.sample_text(table.sample))
-    elif groups and not result and phrases.is_vague(table):
-        yield "dim", _labelled("", "", phrases.NARROW)
+        yield "dim", _labelled("", "", words.sample_text(table.sample))
+    elif groups and not result and words.is_vague(table):
+        yield "dim", _labelled("", "", words.NARROW)
     if result:
-        yield "", _labelled("", "result", phrases.result_text(result))
+        yield "", _labelled("", "result", words.result_text(result))
         if result.columns and groups:
-            yield "", _labelled("", "measured", phrases.measured_text(result))
-    if stored := phrases.storage_text(table, result):
+            yield "", _labelled("", "measured", words.measured_text(result))
+    if stored := words.storage_text(table, result):
         yield "", _labelled("", "storage", stored)
     if result and result.rollback:
         yield "", _labelled("", "roll back", result.rollback)
@@ -187,13 +203,13 @@ def _labelled(sign: str, label: str, text: str) -> str:
 def _columns(table: TablePlan, width: int) -> Iterator[str]:
     columns = [(printable(c.column), c, c.bytes_read) for c in table.columns]
     floors = ["" if c.floor is None else f"(floor {number(c.floor)})" for c in table.columns]
-    touched = [(name, number(c.touched), phrases.touched_text(c)) for name, c, _ in columns]
+    touched = [(name, number(c.touched), words.touched_text(c)) for name, c, _ in columns]
     yield from _by_column("touched", touched, floors, width)
     if any(read.now for _, _, read in columns):
-        in_files = [(name, size(read.now), phrases.bytes_text(read)) for name, _, read in columns]
+        in_files = [(name, size(read.now), words.bytes_text(read)) for name, _, read in columns]
         yield from _by_column("bytes read", in_files, [""] * len(columns), width)
-    if phrases.has_row_groups(table):
-        in_groups = [(name, *phrases.row_groups_text(read)) for name, _, read in columns]
+    if words.has_row_groups(table):
+        in_groups = [(name, *words.row_groups_text(read)) for name, _, read in columns]
         yield from _by_column("in row groups", in_groups, [""] * len(columns), width)
 
 
@@ -213,3 +229,75 @@ def _by_column(label: str, values: Sequence[tuple[str, str, str]], limits: Seque
     for at, (name, now, after, limit) in enumerate(cells):
         text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{arrow}{after:>{wide[2]}} {limit:>{wide[3]}}"
         yield _labelled("", "" if at else label, text.rstrip())
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def render_history(table: str, records: Sequence[Record], trend: Trend, growing: Sequence[Growth]) -> str:
+    """Return the text of `zlayout history`."""
+    if not records:
+        return f"{printable(table)}: no records yet\n"
+    first, last = (record.time.strftime("%Y-%m-%d") for record in (records[0], records[-1]))
+    lines = [f"{printable(table)}  {plural(len(records), 'record')}, {first} to {last}, times in UTC", ""]
+    lines += _record_lines(records, trend)
+    lines += ["", "  columns: touched before -> measured (predicted)"]
+    lines += ["", *_sparklines(records, trend)] if trend.times else []
+    lines += ["", *(f"  {growth_text(growth)}" for growth in growing)] if growing else []
+    return "\n".join(lines) + "\n"
+
+
+def growth_text(growth: Growth) -> str:
+    """Write in how many days a growing decay measure will pass its tolerance, as a range."""
+    value, limit = measure_texts(growth.measure, growth.value, growth.tolerance)
+    return (
+        f"{growth.measure} {value} of {limit}, growing: past the tolerance in about {_days(*growth.days)} "
+        f"({growth.records} records since the last rewrite)"
+    )
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """Draw values as bars of eight heights, from the lowest to the highest value; a space where one is unknown.
+
+    Values that are printed alike have the same height.
+    """
+    values = [None if value is None else float(number(value).replace(",", "").replace("<", "")) for value in values]
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, span = min(known), max(known) - min(known)
+    return "".join(" " if v is None else _BARS[round((v - low) / span * 7) if span else 0] for v in values)
+
+
+def _record_lines(records: Sequence[Record], trend: Trend) -> Iterator[str]:
+    rows = [["time", "command", "state", "files", "rewritten", *map(printable, trend.columns)]]
+    for record in records:
+        columns = {column.column: column for column in record.columns}
+        cells = [_touched_of(columns[name]) if name in columns else "" for name in trend.columns]
+        rewritten = size(record.rewrite_bytes) if record.rewrote else ""
+        time, state = record.time.strftime("%Y-%m-%d %H:%M"), record.state.value.replace("_", " ")
+        rows.append([time, record.command.value, state, f"{record.files:,}", rewritten, *cells])
+    return aligned(rows, (3, 4))
+
+
+def _touched_of(column: ColumnRecord) -> str:
+    measured = f" -> {number(column.measured)}" if column.measured is not None else ""
+    predicted = f" ({number(column.predicted)})" if column.predicted is not None else ""
+    return f"{number(column.touched)}{measured}{predicted}"
+
+
+def _sparklines(records: Sequence[Record], trend: Trend) -> Iterator[str]:
+    floors = {c.column: c.floor for record in records for c in record.columns if c.floor is not None}
+    width = max(len(printable(name)) for name in trend.columns)
+    for name, touched in trend.columns.items():
+        known = [value for value in touched if value is not None]
+        floor = f", floor {number(floors[name])}" if name in floors else ""
+        ends = dict.fromkeys((number(min(known)), number(max(known))))
+        yield f"  {printable(name):<{width}}  {sparkline(touched)}  touched {'..'.join(ends)}{floor}"
+
+
+def _days(low: float, high: float) -> str:
+    if high < 1:
+        return "a day"
+    ends = dict.fromkeys(f"{max(days, 1):.0f}" for days in (low, high))
+    return f"{' to '.join(ends)} day{'s' if list(ends) != ['1'] else ''}"

@@ -14,14 +14,13 @@ from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult, Trend
 from zlayout.planner.work import PlannedTable
-from zlayout.records.history import Command, Record, records_of
-from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
+from zlayout.records import MAX_RECORDS, Command, Growth, Record, growths, records_of, touched_trend
 from zlayout.session.project import known_table, layout_of, require_count
 from zlayout.session.rules import require_branches, table_on
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
-    from zlayout.records.history import SqliteStore
+    from zlayout.records import SqliteStore
 
 # The number of records that a trend in a report shows.
 MAX_POINTS = 30
@@ -147,7 +146,7 @@ def _store(project: Project) -> SqliteStore | None:
     config = project.history
     if config is None:
         return None
-    from zlayout.records.history import SqliteStore  # imported here because most projects keep no history
+    from zlayout.records import SqliteStore  # imported here because most projects keep no history
 
     return SqliteStore(config.path, config.keep_days)
 

@@ -23,7 +23,7 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report import text
-from zlayout.report.phrases import last_line
+from zlayout.report.words import last_line
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_one, read_tables
 from zlayout.session.proposing import observe_and_propose, unreadable
 from zlayout.session.rules import Declared

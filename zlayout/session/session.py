@@ -31,9 +31,9 @@ from zlayout.planner.model import Plan, Status, TablePlan, summary
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
 from zlayout.planner.work import SAMPLE_BYTES, PlanOptions
-from zlayout.records.history import Command
+from zlayout.records import Command
 from zlayout.report import text
-from zlayout.report.phrases import drift_line
+from zlayout.report.words import drift_line
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading, read_table
 from zlayout.session.history import append_to_history, follow_publish, with_trends
 from zlayout.session.plan import ProjectPlan, plan_specs

@@ -12,7 +12,7 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.work import PlannedTable, PlanOptions
-from zlayout.report.phrases import result_text
+from zlayout.report.words import result_text
 from zlayout.session.apply import apply_table
 from zlayout.session.results import new_run, result_of
 

@@ -26,8 +26,8 @@ from zlayout.planner.model import Plan, TablePlan, Wait
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.report.findings import findings
-from zlayout.report.phrases import rewrite_text
 from zlayout.report.text import TextOptions, render
+from zlayout.report.words import rewrite_text
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState

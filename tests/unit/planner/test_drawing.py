@@ -14,7 +14,7 @@ from zlayout.planner.diff import decide
 from zlayout.planner.drawing import MAX_BOXES, MAX_STRIP_BINS, boxes_of, draw
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import SCALE, Boxes
-from zlayout.report.redact import without_values
+from zlayout.report.formats import without_values
 from zlayout.session.plan import as_plan
 from zlayout.session.results import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.spec.model import LayoutSpec

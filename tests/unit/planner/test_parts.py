@@ -9,7 +9,7 @@ from unit.planner.plans import DELTA, KIND
 
 from zlayout.planner.diff import decide
 from zlayout.planner.selection import acceptance
-from zlayout.report.phrases import rewrite_text
+from zlayout.report.words import rewrite_text
 from zlayout.table.state import Column, Partition, PartitionField, TableState
 
 GIB = 2**30

@@ -9,7 +9,7 @@ from unit.report.sample_plans import DONE, EVENTS, ORDERS, UNCHANGED
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
-from zlayout.records.history import Command, Record, RecordState, records_of, state_of
+from zlayout.records import Command, Record, RecordState, records_of, state_of
 
 
 def record_of(table: TablePlan, result: TableResult | None = None) -> Record:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from support.records import START, make_record
 
-from zlayout.records.history import ColumnRecord, Command, DecayRecord, Record
-from zlayout.records.trend import growths, since_rewrite, touched_trend
+from zlayout.records import ColumnRecord, Command, DecayRecord, Record, growths, since_rewrite, touched_trend
 
 
 def at(day: float) -> datetime:

@@ -8,8 +8,9 @@ from unit.report.sample_plans import EVENTS, ORDERS, REFUSED, UNCHANGED
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.model import Changes, LayoutChange, Plan, RemovedLayout, SettingDrift, TablePlan
-from zlayout.report import changes, github, html, junit, markdown, text
-from zlayout.report.redact import seen_from, without_values
+from zlayout.report import changes, html, markdown, text
+from zlayout.report.findings import render_github, render_junit
+from zlayout.report.formats import seen_from, without_values
 from zlayout.report.words import state
 
 BASE = "0123456789abcdef0123456789abcdef01234567"
@@ -62,9 +63,9 @@ def test_what_the_owner_changed_is_no_drift() -> None:
     assert state(changed(ORDERS, COLUMNS)) == "changed"
     assert state(replace(ORDERS, change=LayoutChange(True, ()))) == "new layout"
     plan = plan_of(changed(ORDERS, COLUMNS), UNCHANGED)
-    assert "drift" not in github.render(plan)
-    assert github.render(plan).startswith("::notice file=layouts/orders.yaml,title=bronze.orders%3A layout-changed")
-    assert 'failures="0"' in junit.render(plan)
+    assert "drift" not in render_github(plan)
+    assert render_github(plan).startswith("::notice file=layouts/orders.yaml,title=bronze.orders%3A layout-changed")
+    assert 'failures="0"' in render_junit(plan)
     assert "drift" not in markdown.render(plan)
     assert ">drift<" not in html.render(plan)
     assert ">changed<" in html.render(plan)
@@ -106,7 +107,7 @@ def test_values_of_catalogs_are_not_shown() -> None:
 def test_other_reports_name_what_is_gone() -> None:
     plan = plan_of(removed=1)
     assert "no longer managed: lake.old.t000 (layouts/orders.yaml:3:1)" in text.render(plan)
-    assert "title=lake.old.t000%3A layout-removed" in github.render(plan)
+    assert "title=lake.old.t000%3A layout-removed" in render_github(plan)
     assert "This plan has nothing to apply after the merge." in markdown.render(plan)
     moved = markdown.render(seen_from(without_values(plan), "sub"))
     assert "`sub/layouts/orders.yaml:3:1`" in moved

@@ -18,10 +18,9 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import ResultStatus, RunReport
-from zlayout.report import github, junit, markdown, prometheus, sarif
-from zlayout.report.findings import findings
-from zlayout.report.formats import REPORTERS
-from zlayout.report.redact import seen_from, without_values
+from zlayout.report import markdown, prometheus
+from zlayout.report.findings import findings, fingerprint, render_github, render_junit, render_sarif
+from zlayout.report.formats import REPORTERS, seen_from, without_values
 from zlayout.report.words import RESULT_STATUSES, printable
 from zlayout.spec.check import load_schema
 
@@ -49,7 +48,7 @@ def test_the_report_is_as_last_seen(name: str, format: str) -> None:
 
 @EVERY
 def test_sarif_fits_the_official_schema(plan: Plan | RunReport) -> None:
-    log = json.loads(sarif.render(plan))
+    log = json.loads(render_sarif(plan))
     jsonschema.Draft4Validator(SARIF_SCHEMA, format_checker=jsonschema.FormatChecker()).validate(log)
     (run,) = log["runs"]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -61,9 +60,7 @@ def test_sarif_fits_the_official_schema(plan: Plan | RunReport) -> None:
 def test_a_fingerprint_stays_when_numbers_and_lines_move_and_goes_with_its_subject() -> None:
     moved = replace(ORDERS, location=replace(ORDERS.location, line=9), actions=ORDERS.groups[:1])
     other = replace(ORDERS, drift=(replace(ORDERS.drift[0], key="zorder.curve"),))
-    before, after, elsewhere = (
-        {sarif.fingerprint(f) for f in findings(Plan("0.1.0", (t,)))} for t in (ORDERS, moved, other)
-    )
+    before, after, elsewhere = ({fingerprint(f) for f in findings(Plan("0.1.0", (t,)))} for t in (ORDERS, moved, other))
     assert before == after
     assert not before & elsewhere
 
@@ -71,7 +68,7 @@ def test_a_fingerprint_stays_when_numbers_and_lines_move_and_goes_with_its_subje
 def test_fingerprints_of_two_notes_with_one_code_differ_and_stay_when_their_numbers_move() -> None:
     def prints(*messages: str) -> list[str]:
         notes = tuple(Diagnostic("ZL406", message, "note") for message in messages)
-        return [sarif.fingerprint(f) for f in findings(Plan("0.1.0", (replace(NOTHING.tables[0], diagnostics=notes),)))]
+        return [fingerprint(f) for f in findings(Plan("0.1.0", (replace(NOTHING.tables[0], diagnostics=notes),)))]
 
     first, second = prints("bounds of url are cut in 1,204 files", "bounds of c2 are cut in 7 files")
     assert first != second
@@ -81,7 +78,7 @@ def test_fingerprints_of_two_notes_with_one_code_differ_and_stay_when_their_numb
 
 @EVERY
 def test_junit_fits_its_schema_and_counts_right(plan: Plan | RunReport) -> None:
-    tree = etree.fromstring(junit.render(plan).encode())
+    tree = etree.fromstring(render_junit(plan).encode())
     JUNIT_SCHEMA.assertValid(tree)
     suite = tree.find("testsuite")
     assert int(suite.get("tests", "")) == len(suite.findall("testcase")) == len(RunReport.of(plan).plan.tables)
@@ -105,7 +102,7 @@ def test_prometheus_reads_the_metrics_as_they_were_meant(plan: Plan | RunReport)
 
 
 def test_junit_tells_failures_from_errors() -> None:
-    tree = etree.fromstring(junit.render(PLAN).encode())
+    tree = etree.fromstring(render_junit(PLAN).encode())
     kinds = {case.get("name"): [child.tag for child in case] for case in tree.iter("testcase")}
     assert kinds == {
         "bronze.events": ["failure"],
@@ -117,11 +114,11 @@ def test_junit_tells_failures_from_errors() -> None:
 
 
 def test_annotations_are_at_most_ten_worst_first_and_one_line_each() -> None:
-    lines = github.render(PLAN).splitlines()
+    lines = render_github(PLAN).splitlines()
     assert [line.split("%3A ")[1].split(",")[0] for line in lines[:3]] == ["ZL210", "ZL110", "partitioning-drift"]
     assert lines[1].startswith("::error file=layouts/missing.yaml,title=gold.missing%3A ZL110,line=2,col=1::")
     many = Plan("0.1.0", tuple(replace(ORDERS, table=f"t{n:02}") for n in range(30)))
-    lines = github.render(many).splitlines()
+    lines = render_github(many).splitlines()
     assert len(lines) == 11
     assert lines[-1] == "::notice title=zlayout::20 more findings in the full report"
 
@@ -132,7 +129,7 @@ def test_among_equals_the_table_with_most_to_rewrite_comes_first() -> None:
 
 
 def test_a_workflow_command_cannot_be_smuggled_in() -> None:
-    for line in github.render(Plan("0.1.0", (HOSTILE,))).splitlines():
+    for line in render_github(Plan("0.1.0", (HOSTILE,))).splitlines():
         command, properties, _ = re.fullmatch(r"::(\w+) ((?:\w+=[^:,]*,?)+)::(.*)", line).groups()  # type: ignore[union-attr]
         assert command in ("error", "notice")
         assert [p.partition("=")[0] for p in properties.split(",")] == ["file", "title", "line", "col"]
@@ -208,8 +205,8 @@ def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome:
     plan = applied(replace(DONE, outcome=outcome))
     jsonschema.Draft202012Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](plan)))
     fine = outcome in ("as_declared", "within_budget", "out_of_time", "hot", "as_planned")
-    assert ("<failure" in junit.render(plan) or "<error" in junit.render(plan)) is not fine
-    assert bool(github.render(plan)) is not fine
+    assert ("<failure" in render_junit(plan) or "<error" in render_junit(plan)) is not fine
+    assert bool(render_github(plan)) is not fine
 
 
 @EVERY

@@ -5,10 +5,9 @@ from lxml import etree
 from support.records import make_record
 
 from zlayout.planner.run_report import Trend
-from zlayout.records.history import ColumnRecord, Command, DecayRecord, RecordState
-from zlayout.records.trend import Growth, touched_trend
-from zlayout.report import history_text
+from zlayout.records import ColumnRecord, Command, DecayRecord, Growth, RecordState, touched_trend
 from zlayout.report import html as charts
+from zlayout.report.text import growth_text, render_history, sparkline
 
 TEXT = """\
 lake.db.t  3 records, 2026-03-01 to 2026-03-03, times in UTC
@@ -46,7 +45,7 @@ def test_a_history_is_a_table_lines_and_what_grows() -> None:
         ),
     ]
     growing = [Growth("touched", 1.2, 1.5, 0.05, (4.6, 8.2), 12)]
-    text = history_text.render("lake.db.t", records, touched_trend(records), growing)
+    text = render_history("lake.db.t", records, touched_trend(records), growing)
     assert text == TEXT
 
 
@@ -56,12 +55,12 @@ def test_a_history_is_a_table_lines_and_what_grows() -> None:
 )
 def test_days_are_a_range_unless_both_ends_are_equal(days: tuple[float, float], text: str) -> None:
     growth = Growth("unclustered", 0.07, 0.1, 0.01, days, 5)
-    assert f"in about {text} (5 records" in history_text.growth_text(growth)
+    assert f"in about {text} (5 records" in growth_text(growth)
 
 
 def test_names_are_printable() -> None:
     records = [make_record(columns=(ColumnRecord("a\x1b[31m\u202e", 1.0),))]
-    text = history_text.render("t\x1b", records, touched_trend(records), [])
+    text = render_history("t\x1b", records, touched_trend(records), [])
     assert "\x1b" not in text
     assert "\u202e" not in text
 
@@ -81,7 +80,7 @@ def test_names_are_printable() -> None:
     ],
 )
 def test_bars_go_from_the_lowest_to_the_highest_value(values: list[float | None], line: str) -> None:
-    assert history_text.sparkline(values) == line
+    assert sparkline(values) == line
 
 
 DAY = 86400.0

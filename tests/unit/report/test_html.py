@@ -15,9 +15,8 @@ from zlayout.errors import SpecError
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.run_report import Boxes, Picture, RunReport, StripBin, Trend
-from zlayout.report.formats import check_available
+from zlayout.report.formats import check_available, without_values
 from zlayout.report.html import render
-from zlayout.report.redact import without_values
 from zlayout.report.words import printable as without_controls
 
 BOXES = Boxes((0, 1000, 0, 1000, 0, 1000, 0, 900), 9610)

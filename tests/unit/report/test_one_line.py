@@ -9,8 +9,8 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.model import Plan, Status, Wait, WaitingGroups
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html
-from zlayout.report.phrases import last_line, table_lines, worst_first
 from zlayout.report.text import TextOptions, render
+from zlayout.report.words import last_line, table_lines, worst_first
 
 BROKEN = replace(
     ORDERS, table="z.broken", status=Status.ERROR, actions=(), diagnostics=(Diagnostic("ZL110", "no table"),)

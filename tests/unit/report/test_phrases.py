@@ -7,7 +7,7 @@ from unit.report.sample_plans import ORDERS, group
 
 from zlayout.planner.actions import ChangePartitioning
 from zlayout.planner.model import Decay, Measure, Payback, QueryCost, WorkloadForecast
-from zlayout.report.phrases import decay_text, partition_count, reasons_text, storage_text, workload_lines
+from zlayout.report.words import decay_text, partition_count, reasons_text, storage_text, workload_lines
 
 GIB = 2**30
 

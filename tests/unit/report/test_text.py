@@ -18,9 +18,9 @@ from zlayout.planner.model import (
 )
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html
-from zlayout.report.phrases import drift_line, last_line, sample_text, workload_lines
-from zlayout.report.redact import without_values
+from zlayout.report.formats import without_values
 from zlayout.report.text import TextOptions, render
+from zlayout.report.words import drift_line, last_line, sample_text, workload_lines
 
 ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts

@@ -1,1 +1,0 @@
-"""History records: what each command found and did at each table, and how the tables develop."""
