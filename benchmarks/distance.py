@@ -8,7 +8,7 @@ the delay are those of the store as much as of zlayout. No JVM.
 # ruff: noqa: E402
 from __future__ import annotations
 
-from zlayout.tuning import tune_process
+from zlayout.process import tune_process
 
 tune_process()  # before numpy and Arrow are imported, as the command does
 

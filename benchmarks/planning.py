@@ -9,7 +9,7 @@ which also allocates memory; metrics_again_s is the second, as in a process that
 # ruff: noqa: E402
 from __future__ import annotations
 
-from zlayout.tuning import tune_process
+from zlayout.process import tune_process
 
 tune_process()  # before numpy and Arrow are imported, as the command does
 

@@ -14,7 +14,7 @@ the machine per core when the case began: above 1, seconds include waiting for o
 # ruff: noqa: E402
 from __future__ import annotations
 
-from zlayout.tuning import tune_process
+from zlayout.process import tune_process
 
 tune_process()  # before numpy and Arrow are imported, as the command does
 

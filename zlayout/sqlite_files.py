@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from zlayout.process import Deferral
 from zlayout.reading import require_usable_path
-from zlayout.signals import Deferral
 
 MAX_SECONDS = 30.0  # of one use of a file, without the time to wait for other processes
 _MAX_OBJECTS = 100  # of a table: itself, its indexes and triggers

@@ -85,7 +85,7 @@ LONG = """
 import sqlite3, sys
 from pathlib import Path
 from zlayout import sqlite_files
-from zlayout.signals import interrupting, exit_code
+from zlayout.process import interrupting, exit_code
 
 sqlite_files.MAX_SECONDS = float(sys.argv[2])
 try:

@@ -15,7 +15,7 @@ FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/backend.py
 # From the lowest to the highest. A module belongs to the longest name that it begins with, and may import modules of
 # its own layer and of lower ones. ARCHITECTURE.md says what the packages hold.
 LAYERS = (
-    ("zlayout", "secrets", "tuning", "reading", "sql_text", "sqlite_files", "message_text", "signals", "errors"),
+    ("zlayout", "secrets", "reading", "text", "sqlite_files", "process", "errors"),
     ("table",),
     ("predicate",),
     ("spec",),

@@ -1,4 +1,4 @@
-from zlayout.message_text import plural
+from zlayout.text import plural
 
 
 def test_a_count_with_its_noun() -> None:

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from zlayout.errors import CommitUnknown
+from zlayout.process import Handler, Interrupted, signal_of
 from zlayout.session.session import Interrupts
-from zlayout.signals import Handler, Interrupted, signal_of
 
 
 def raised(*errors: BaseException) -> BaseException:

@@ -8,21 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from zlayout.tuning import (
-    M_MMAP_THRESHOLD,
-    M_TRIM_THRESHOLD,
-    MIB,
-    has_slow_compress,
-    keep_freed_memory,
-    tune_process,
-)
+from zlayout.process import M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MIB, has_slow_compress, keep_freed_memory, tune_process
 
 glibc = pytest.mark.skipif(os.confstr_names.get("CS_GNU_LIBC_VERSION") is None, reason="for glibc's allocator")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is tuned")
 
 ARROW, NUMPY = "ARROW_DEFAULT_MEMORY_POOL", "NPY_DISABLE_CPU_FEATURES"
 OF_TUNING = (ARROW, NUMPY, "NPY_ENABLE_CPU_FEATURES", "GLIBC_TUNABLES")
-TUNE = "import zlayout.tuning as tuning, os; tuning.tune_process()"
+TUNE = "import zlayout.process as tuning, os; tuning.tune_process()"
 CPU = "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nflags\t\t: sse2 avx2 {flags}\n\nprocessor\t: 1\n"
 ZEN_4 = CPU.format(vendor="AuthenticAMD", family="25", flags="avx512f avx512vl")
 
@@ -122,9 +115,9 @@ def test_a_c_library_without_the_setting_is_left_alone() -> None:
 )
 def test_what_the_user_chose_stays(bare: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str) -> None:
     calls: list[object] = []
-    bare.setattr("zlayout.tuning._c_library", lambda: SimpleNamespace(mallopt=lambda *given: calls.append(given) or 1))
+    bare.setattr("zlayout.process._c_library", lambda: SimpleNamespace(mallopt=lambda *given: calls.append(given) or 1))
     (tmp_path / "cpuinfo").write_text(ZEN_4)
-    bare.setattr("zlayout.tuning.CPU_INFO", tmp_path / "cpuinfo")
+    bare.setattr("zlayout.process.CPU_INFO", tmp_path / "cpuinfo")
     bare.setenv(name, value)
     tune_process()
     assert os.environ[name] == value
@@ -134,7 +127,7 @@ def test_what_the_user_chose_stays(bare: pytest.MonkeyPatch, tmp_path: Path, nam
 def test_numpy_gets_at_most_one_setting(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It cannot be imported where both are set."""
     (tmp_path / "cpuinfo").write_text(ZEN_4)
-    bare.setattr("zlayout.tuning.CPU_INFO", tmp_path / "cpuinfo")
+    bare.setattr("zlayout.process.CPU_INFO", tmp_path / "cpuinfo")
     bare.setenv("NPY_ENABLE_CPU_FEATURES", "X86_V3")
     tune_process()
     assert NUMPY not in os.environ
@@ -155,7 +148,7 @@ def test_the_sort_that_is_slow_on_one_kind_of_cpu_is_left_out_there(
     info = tmp_path / "cpuinfo"
     info.write_text(CPU.format(vendor=vendor, family=family, flags=flags))
     assert has_slow_compress(info) is slow
-    bare.setattr("zlayout.tuning.CPU_INFO", info)
+    bare.setattr("zlayout.process.CPU_INFO", info)
     tune_process()
     assert (NUMPY in os.environ) is slow
 

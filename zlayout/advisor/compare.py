@@ -16,13 +16,13 @@ import numpy as np
 
 from zlayout.advisor.model import Bools, Choice, Costs, Study, TableQuery, Use
 from zlayout.errors import Diagnostic
-from zlayout.message_text import first_of, json_text, plural
 from zlayout.predicate.model import conjunction
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable, share
 from zlayout.spec.model import Layout, cut_texts
 from zlayout.spec.yaml import dump
 from zlayout.table.partition import PartitionField
+from zlayout.text import first_of, json_text, plural
 
 # A query counts as faster or slower if the bytes that it reads change by more than this factor.
 MIN_FACTOR = 1.05

@@ -23,13 +23,13 @@ from zlayout.advisor.costs import measure
 from zlayout.advisor.model import Bools, Choice, Float64, TableQuery
 from zlayout.curve.kd import Cuts, divide_files, first_on_the_right, rank_with_cuts
 from zlayout.curve.tree import Ranked
-from zlayout.message_text import plural
 from zlayout.planner.simulation import Drawn
 from zlayout.predicate.model import Compare, In, IsNull, Leaf, NeedsRows, Operator, Predicate, leaves, with_leaves
 from zlayout.predicate.prune import may_match
 from zlayout.report.words import share
 from zlayout.spec.model import WORKLOAD_CURVE, Layout, ZorderColumn
 from zlayout.table.state import ColumnBounds, Int64
+from zlayout.text import plural
 
 # The best cut of a part of the sample, by the bounding boxes of both sides.
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from zlayout.advisor import compare
 from zlayout.advisor.model import Study
-from zlayout.message_text import plural
 from zlayout.report.formats import check_available
 from zlayout.report.html import MAP_SIDE, bars, environment, lines, source_hash
-from zlayout.report.words import number, printable, size, version_word
+from zlayout.report.words import number, printable, version_word
+from zlayout.text import plural, size
 
 WORKLOAD = "the workload"
 MAX_QUERY_LENGTH = 160  # characters

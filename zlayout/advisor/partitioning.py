@@ -18,7 +18,6 @@ import pyarrow.types as pt
 from zlayout.advisor.costs import measure
 from zlayout.advisor.cuts import Checked, split
 from zlayout.advisor.model import Choice, TableQuery
-from zlayout.message_text import plural
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.planner.sampled import MAX_SMALL_SHARE
 from zlayout.planner.simulation import Drawn, Rewrite, draws_of
@@ -28,6 +27,7 @@ from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column
 from zlayout.table.transforms import transformed
+from zlayout.text import plural
 
 MAX_SOURCES = 3
 MAX_PARTITIONS = 200

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Study
-from zlayout.message_text import plural
-from zlayout.report.words import number, printable, share, size, version_word
+from zlayout.report.words import number, printable, share, version_word
 from zlayout.spec.load import shown
+from zlayout.text import plural, size
 from zlayout.workload.model import Unused
 
 MAX_QUERIES_PER_GROUP = 20

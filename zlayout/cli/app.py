@@ -20,10 +20,10 @@ from typer.models import CommandFunctionType
 import zlayout
 from zlayout.cli.console import Color, Console
 from zlayout.errors import ZlayoutError
-from zlayout.message_text import plural
+from zlayout.process import signal_of
 from zlayout.report.words import number, printable
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
-from zlayout.signals import signal_of
+from zlayout.text import plural
 
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import zlayout
-from zlayout import signals
+from zlayout import process
 from zlayout.cli.changes import Asking
 from zlayout.cli.console import Console
 from zlayout.cli.plan import heading
@@ -26,19 +26,19 @@ from zlayout.cli.reports import Reports
 from zlayout.cli.terminal import describe, stage_text, starting_text
 from zlayout.errors import CommitUnknown, Diagnostic, SpecError, ZlayoutError
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
-from zlayout.message_text import json_text, plural
 from zlayout.planner import document
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.report import text
 from zlayout.report.text import TextOptions
-from zlayout.report.words import last_line, printable, result_text, size, wrapped
+from zlayout.report.words import last_line, printable, result_text, wrapped
 from zlayout.session.apply import NOTHING_LEFT, left_of_window
 from zlayout.session.plan import ProjectPlan
 from zlayout.session.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted, result_of
 from zlayout.session.session import ApplyOptions, Interrupts, PlanRequest, Run, Session
 from zlayout.spark.session import SparkRuntime, check_engine, check_pyspark
 from zlayout.spec.model import Maintenance
+from zlayout.text import json_text, plural, size
 
 if TYPE_CHECKING:
     import rich.progress
@@ -520,7 +520,7 @@ def _interrupted(finished: Sequence[Applied], interrupts: Interrupts) -> str:
         done = f"{plural(commits, 'commit')} known, and a commit that was running may be in its table"
     elif not commits:
         done = "nothing was committed"
-    return f"Interrupted by {signals.signal_name(interrupts.number)}: {done}. To continue, plan and apply again."
+    return f"Interrupted by {process.signal_name(interrupts.number)}: {done}. To continue, plan and apply again."
 
 
 def _outside(maintenance: Maintenance) -> str:

@@ -14,13 +14,13 @@ from zlayout.cli.terminal import Terminal
 from zlayout.errors import NotApproved, SpecError
 from zlayout.formats.trial import Trial
 from zlayout.formats.undo import Undo, total
-from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
 from zlayout.report import text
-from zlayout.report.words import aligned, number, printable, size, version_word
+from zlayout.report.words import aligned, number, printable, version_word
 from zlayout.session.session import RolledBack
 from zlayout.session.trial import PlannedTrial, TrialReport
 from zlayout.spark.session import check_engine
+from zlayout.text import plural, size
 
 
 class Asking(Terminal):

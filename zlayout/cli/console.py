@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from zlayout.errors import Diagnostic, first_line
-from zlayout.message_text import json_text, plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
+from zlayout.text import json_text, plural
 
 _ANSI = {
     "title": "1",

@@ -9,9 +9,8 @@ from typing import Any
 
 from zlayout.cli.console import Console
 from zlayout.formats.base import RunMetrics
-from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
-from zlayout.report.words import cost_text, duration, number, printable, setting, size, version_word
+from zlayout.report.words import cost_text, duration, number, printable, setting, version_word
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import TIMEOUT
 from zlayout.session.import_ import split_columns
@@ -19,6 +18,7 @@ from zlayout.session.inspect import Inspection, inspect
 from zlayout.session.project import load_project
 from zlayout.spec.model import CLUSTERED_BY
 from zlayout.table.state import LayoutRecord
+from zlayout.text import plural, size
 
 MAX_BAR_CHARACTERS = 30
 # The metrics of a column in the JSON document.

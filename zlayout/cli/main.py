@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 try:
-    from zlayout.signals import Interrupted, exit_code, interrupting, signal_of
-    from zlayout.tuning import tune_process
+    from zlayout.process import Interrupted, exit_code, interrupting, signal_of, tune_process
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
     sys.exit(128 + signal.SIGINT)

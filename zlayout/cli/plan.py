@@ -8,7 +8,6 @@ from pathlib import Path
 from zlayout.cli.console import Console
 from zlayout.cli.reports import Reports
 from zlayout.cli.terminal import Terminal
-from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.model import Status
 from zlayout.planner.run_report import RunReport
@@ -17,6 +16,7 @@ from zlayout.session.plan import ProjectPlan
 from zlayout.session.plan_file import write_document
 from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.session.session import PlanRequest
+from zlayout.text import plural
 
 CHANGES = 2
 WORSE = 5

@@ -12,7 +12,6 @@ from textwrap import indent
 
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.errors import Location, SpecError, TableError, ZlayoutError
-from zlayout.message_text import first_of, json_text, plural, quote_value, size
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import Reading
@@ -49,6 +48,7 @@ from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import PROJECT_FILE, shown
 from zlayout.spec.model import Project
+from zlayout.text import first_of, json_text, plural, quote_value, size
 
 # The command `init`: ask for missing options, find the tables, and write the project.
 

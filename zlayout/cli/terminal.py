@@ -9,12 +9,12 @@ from pathlib import Path
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
-from zlayout.message_text import plural
-from zlayout.report.words import printable, size
+from zlayout.process import signal_of
+from zlayout.report.words import printable
 from zlayout.session.results import ApplyEvent, TableEvent
 from zlayout.session.session import Ui
-from zlayout.signals import signal_of
 from zlayout.spark.session import SparkRuntime
+from zlayout.text import plural, size
 
 _STAGES = {
     Stage.STARTING_SPARK: "starting Spark",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zlayout.errors import Refused
-from zlayout.message_text import first_of
 from zlayout.spec.model import TableName
+from zlayout.text import first_of
 
 # Each branch that zlayout made has a table property of its own: `zlayout.trial.NAME`.
 TRIAL = "zlayout.trial"

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import plural
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties, TruncatedBounds
 from zlayout.planner.model import TablePlan
 from zlayout.planner.notes import truncation_notes
@@ -29,6 +28,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import KeySample
 from zlayout.table.order import common_length, distinct_rows
 from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, TableState, is_text
+from zlayout.text import plural
 
 # Indistinct bounds.
 #

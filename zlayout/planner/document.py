@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
-from zlayout.message_text import describe_value, escape_unprintable, json_text
 from zlayout.planner.model import FORMAT_VERSION, Changes, Plan, Status, Summary, TablePlan, Wait, summary
 from zlayout.planner.passes import PASSES
 from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
+from zlayout.text import describe_value, escape_unprintable, json_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import plural
 from zlayout.planner import ordered
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds, truncation_text
 from zlayout.planner.forecast import Measured
@@ -24,6 +23,7 @@ from zlayout.table import outside
 from zlayout.table.external import ExternalRewrite
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import PartitionField, TableState
+from zlayout.text import plural
 
 # The settings: partitioning, table properties, and layout.
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from zlayout.errors import Diagnostic, Severity
-from zlayout.message_text import first_of, plural
 from zlayout.planner.model import Wait
 from zlayout.planner.partitions import Bools, partition_text
 from zlayout.planner.selection import FileSelection, Group, apart
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionRefusal, TableState, counts
+from zlayout.text import first_of, plural
 
 MAX_PARTITIONS_SHOWN = 3
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import plural
 from zlayout.planner.actions import (
     Action,
     ChangeClustering,
@@ -23,6 +22,7 @@ from zlayout.planner.model import TablePlan
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import MAIN, LayoutSpec
 from zlayout.table.state import FileTable, TableState, identities, identity_columns
+from zlayout.text import plural
 
 Staleness = Literal["compatible", "strict"]
 

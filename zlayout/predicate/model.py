@@ -17,7 +17,7 @@ from enum import StrEnum
 from types import UnionType
 from typing import Any, Literal
 
-from zlayout.message_text import quote_value
+from zlayout.text import quote_value
 
 Value = str | int | float | bool | Decimal | date | datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]

@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.predicate.model import (
     And,
     Compare,
@@ -26,7 +25,7 @@ from zlayout.predicate.model import (
     RejectedError,
     literal,
 )
-from zlayout.sql_text import path_of, quote_path
+from zlayout.text import path_of, quote_path, quote_value
 
 if TYPE_CHECKING:
     from sqlglot import exp

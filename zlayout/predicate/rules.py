@@ -14,7 +14,6 @@ from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
-from zlayout.message_text import quote_value
 from zlayout.predicate.inverse import compared_period, inverse_of
 from zlayout.predicate.model import (
     COMPARED,
@@ -50,7 +49,7 @@ from zlayout.predicate.sql_tree import (
     operands,
     root,
 )
-from zlayout.sql_text import dotted
+from zlayout.text import dotted, quote_value
 
 # The lenient rules of workloads: a condition that cannot be used is left out, with the reason.
 

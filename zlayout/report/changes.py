@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from zlayout.message_text import plural
 from zlayout.planner.model import SAME_READS, Changes, LayoutChange, Plan, Status, TablePlan
 from zlayout.report.words import (
     bytes_text,
@@ -16,11 +15,11 @@ from zlayout.report.words import (
     money,
     number,
     rewrite_text,
-    size,
     states_text,
     touched_text,
     worst_first,
 )
+from zlayout.text import plural, size
 
 _REWRITE = (
     "A rewrite changes no row; it only moves rows to other files. zlayout rollback TABLE undoes the last rewrite of a "

@@ -15,7 +15,6 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.message_text import json_text, plural
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport
 from zlayout.report.text import TextOptions, render_table
@@ -29,6 +28,7 @@ from zlayout.report.words import (
     rewrite_text,
     shown_decay,
 )
+from zlayout.text import json_text, plural
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")

@@ -15,7 +15,6 @@ from importlib.resources import files
 from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
-from zlayout.message_text import first_of, plural
 from zlayout.planner.model import BytesRead, ColumnForecast, Plan, TablePlan, summary
 from zlayout.planner.run_report import (
     SCALE,
@@ -35,11 +34,11 @@ from zlayout.report.words import (
     number,
     printable,
     row_groups_text,
-    size,
     touched_text,
     workload_lines,
     worst_first,
 )
+from zlayout.text import first_of, plural, size
 
 if TYPE_CHECKING:
     import jinja2
@@ -487,7 +486,7 @@ def _pack(sections: Sequence[str]) -> str:
 def _tiles(entries: Sequence[Entry]) -> list[tuple[float, str, str]]:
     smallest = max(MIN_TILE * sum(entry["plan"].bytes for entry in entries) / len(entries), 1.0)
     return [
-        (max(plan.bytes, smallest), _color(entry), f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}")
+        (max(plan.bytes, smallest), _color(entry), f"{plan.table}: {entry['state']}, {size(plan.bytes)}")
         for entry in entries
         for plan in [entry["plan"]]
     ]
@@ -508,8 +507,8 @@ def _saving(entries: Sequence[Entry]) -> str:
         return ""
     now, after = (sum(e["most_read"] for e in known), sum(e["after"]["most_read"] for e in known))
     return (
-        f"A query for one value of the worst column reads {words.size(now)} now and "
-        f"{words.same_size(words.size(after))} after (forecast, if rows keep their size; the upper end where it is a "
+        f"A query for one value of the worst column reads {size(now)} now and "
+        f"{words.same_size(size(after))} after (forecast, if rows keep their size; the upper end where it is a "
         f"range), over {plural(len(known), 'table')}."
     )
 
@@ -521,7 +520,7 @@ def _saving(entries: Sequence[Entry]) -> str:
 MAX_GROUPS_PER_TABLE = 200
 MAX_NAMES = 10  # of tables with one problem, or of files with layouts
 _FILTERS: dict[str, Callable[..., object]] = {
-    "size": words.size,
+    "size": size,
     "same_size": words.same_size,
     "number": words.number,
     "plural": plural,

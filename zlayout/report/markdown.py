@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from zlayout.message_text import first_of, plural
 from zlayout.planner.model import Changes, ColumnForecast, Plan, Status, TablePlan
 from zlayout.planner.run_report import MeasuredColumn, RunReport, TableResult
 from zlayout.report import changes
@@ -16,7 +15,6 @@ from zlayout.report.words import (
     last_line,
     number,
     printable,
-    size,
     state,
     states_text,
     title,
@@ -24,6 +22,7 @@ from zlayout.report.words import (
     worst_first,
     written_text,
 )
+from zlayout.text import first_of, plural, size
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"

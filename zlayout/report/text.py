@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import plural
 from zlayout.planner import passes
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport, TableResult, Trend
@@ -20,12 +19,12 @@ from zlayout.report.words import (
     measure_texts,
     number,
     printable,
-    size,
     table_lines,
     version_word,
     worst_first,
     wrapped,
 )
+from zlayout.text import plural, size
 
 if TYPE_CHECKING:
     from zlayout.records import ColumnRecord, Growth, Record

@@ -13,8 +13,6 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TypeVar
 
 from zlayout.errors import Location
-from zlayout.message_text import first_of, plural
-from zlayout.message_text import size as size
 from zlayout.planner import passes
 from zlayout.planner.actions import (
     DECAY_REASONS,
@@ -50,6 +48,7 @@ from zlayout.planner.model import (
 )
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.spec.formats import FORMATS
+from zlayout.text import first_of, plural, size
 
 T = TypeVar("T", int, float)
 

@@ -26,7 +26,6 @@ from zlayout.curve.layout import FileMap, LeafOrder, build_map, leaf_order
 from zlayout.curve.tree import Int32, Int64
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.errors import Diagnostic, Refused, ZlayoutError, first_line
-from zlayout.message_text import plural
 from zlayout.rewrite.gate import Gate
 from zlayout.rewrite.place import (
     FILE_ID,
@@ -71,6 +70,7 @@ from zlayout.spark.java_errors import Py4JError
 from zlayout.spark.jvm import column_of, expression_of, jvm_of, scala_seq, session_conf
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.state import PREFIX, reserved_refusals
+from zlayout.text import plural
 
 # The shuffle of each row to the Spark partition whose number is in a column, in every version of Spark.
 

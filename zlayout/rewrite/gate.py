@@ -38,8 +38,8 @@ from zlayout.spark.jvm import (
     static_call,
     wraparound,
 )
-from zlayout.sql_text import quote_identifier
 from zlayout.table.state import PREFIX, WRONG_ROW_COUNTS
+from zlayout.text import quote_identifier
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"

@@ -35,8 +35,8 @@ from zlayout.spark.jvm import (
     wraparound,
 )
 from zlayout.spec.model import Layout
-from zlayout.sql_text import path_of, quote_path
 from zlayout.table.state import PREFIX
+from zlayout.text import path_of, quote_path
 
 # Arrays of the driver in Spark expressions: look-ups and binary searches without a join or a UDF.
 #

@@ -19,9 +19,9 @@ from zlayout.advisor.study import Progress, Question, study, with_workload
 from zlayout.errors import Location, SpecError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.message_text import first_of
 from zlayout.planner.sampled import columns_of_moves
 from zlayout.planner.simulation import targets_of
+from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import read_table
 from zlayout.session.dimensions import column_names, read_joined
 from zlayout.session.files import write_atomically
@@ -37,7 +37,7 @@ from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
-from zlayout.tuning import give_back_freed_memory
+from zlayout.text import first_of
 from zlayout.workload import read_workload
 
 if TYPE_CHECKING:

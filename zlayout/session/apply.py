@@ -25,6 +25,7 @@ from zlayout.planner import passes
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Status, TablePlan, Wait
 from zlayout.planner.work import PlannedTable, PlanOptions
+from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import TIMEOUT, read_one
 from zlayout.session.history import keep_commits
 from zlayout.session.plan import ProjectPlan, backends_of, plan_table_in_time
@@ -45,7 +46,6 @@ from zlayout.session.sampling import begin_predictions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Maintenance
 from zlayout.table.state import TableState
-from zlayout.tuning import give_back_freed_memory
 
 # The time limit: which rewrites a run may still start, and the parts of a plan that fit the time that is left.
 

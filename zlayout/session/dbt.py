@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError, ZlayoutError
-from zlayout.message_text import describe_value, quote_value
 from zlayout.reading import MAX_METADATA_BYTES, parse_json, read_at_most, require_parsable
 from zlayout.report.words import printable
 from zlayout.session.import_ import (
@@ -34,6 +33,7 @@ from zlayout.spec.load import shown
 from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, Project, TableName
 from zlayout.spec.rules import matches_name
 from zlayout.spec.yaml import MAX_BYTES, dump
+from zlayout.text import describe_value, quote_value
 
 _SCHEMA = re.compile(r"https://schemas\.getdbt\.com/dbt/manifest/v([0-9]{1,3})\.json")
 _MIN_SCHEMA = 7  # that of dbt 1.3

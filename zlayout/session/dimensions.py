@@ -22,17 +22,16 @@ from zlayout.advisor.costs import is_named
 from zlayout.advisor.joins import MAX_RANGES, Bounds, NotEvaluatedError, Rows, Through, with_joins
 from zlayout.errors import SpecError, TableError, first_line
 from zlayout.formats.base import Backend
-from zlayout.message_text import quote_value
 from zlayout.predicate.model import columns
 from zlayout.reading import open_file
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read, read_table
 from zlayout.session.sampling import SEED
 from zlayout.spec.load import Folder
 from zlayout.spec.model import Export, Project, TableName
-from zlayout.sql_text import path_of
 from zlayout.table.location import canonical
 from zlayout.table.partition import source_columns
 from zlayout.table.state import Column, TableState
+from zlayout.text import path_of, quote_value
 from zlayout.workload import Workload, read_workload
 from zlayout.workload.model import Scan
 from zlayout.workload.queries import FURTHER

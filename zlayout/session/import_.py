@@ -37,10 +37,10 @@ from zlayout.spec.load import WILDCARDS, checked_layout, shown
 from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, Layout, LayoutSpec, Project, TableName, ZorderColumn
 from zlayout.spec.rules import within
 from zlayout.spec.yaml import dump, parse
-from zlayout.sql_text import column_name, quote_identifier
 from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
+from zlayout.text import column_name, quote_identifier
 from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
 from zlayout.workload.statements import MAX_WEIGHT
 

@@ -15,7 +15,6 @@ import pyarrow.types as pt
 from zlayout.errors import Location, SpecError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.message_text import plural, quote_value
 from zlayout.session.concurrent_reads import Reading, read_each
 from zlayout.session.files import hint_for, write_atomically
 from zlayout.session.import_ import (
@@ -43,6 +42,7 @@ from zlayout.spec.yaml import Document, dump, parse
 from zlayout.table.external import Ordering
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import TableState
+from zlayout.text import plural, quote_value
 
 if TYPE_CHECKING:
     from zlayout.session.advise import AdviceEvent

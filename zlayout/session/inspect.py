@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from zlayout.errors import SpecError
 from zlayout.formats.base import RunMetrics
 from zlayout.formats.registry import backend_for
-from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
-from zlayout.report.words import size, version_word
+from zlayout.report.words import version_word
 from zlayout.session.concurrent_reads import TIMEOUT, read_table
 from zlayout.session.import_ import DEFAULT_SIZE
 from zlayout.session.plan import every_backend
@@ -22,6 +21,7 @@ from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.metrics import ColumnMetrics, SizeBucket, layout_metrics, size_histogram
 from zlayout.table.state import TableState
+from zlayout.text import plural, size
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import zlayout
 from zlayout.errors import Diagnostic, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for, known_location
-from zlayout.message_text import first_of, plural
 from zlayout.planner.diff import settle
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
@@ -32,6 +31,7 @@ from zlayout.spec.model import LayoutSpec, Prices, Project
 from zlayout.spec.rules import holds, matches
 from zlayout.table.location import canonical, container
 from zlayout.table.state import TableState
+from zlayout.text import first_of, plural
 
 # Tables that a project declares twice, under two table names that lead to one table.
 #

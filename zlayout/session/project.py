@@ -13,11 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import first_of, quote_value
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import WILDCARDS, find_project
 from zlayout.spec.load import load_project as load
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName, duration_of
+from zlayout.text import first_of, quote_value
 
 # Arguments of the public API, some of which options of the command line have too.
 

@@ -19,11 +19,11 @@ from tempfile import TemporaryFile
 from threading import Timer
 
 from zlayout.errors import SpecError, first_line
-from zlayout.message_text import escape_unprintable, quote_value
 from zlayout.reading import open_file, read_at_most
 from zlayout.spec.load import PROJECT_FILE, Folder, load_project, shown
 from zlayout.spec.model import Project
 from zlayout.spec.yaml import MAX_BYTES, Document, parse
+from zlayout.text import escape_unprintable, quote_value
 
 MAX_OUTPUT_BYTES = 128 << 20  # of the names of all files in the folder of the project
 MAX_MESSAGE_BYTES = 4096

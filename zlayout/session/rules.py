@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import backend_for
-from zlayout.message_text import first_of, quote_value
 from zlayout.planner.changes import catalog_settings, effective_settings, layout_change
 from zlayout.planner.model import Changes, LayoutChange, RemovedLayout
 from zlayout.session.concurrent_reads import Reading, read_each
@@ -24,6 +23,7 @@ from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
+from zlayout.text import first_of, quote_value
 
 if TYPE_CHECKING:  # only `changed:REV` needs Git
     from zlayout.session.revisions import Revision

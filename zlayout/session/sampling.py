@@ -15,12 +15,12 @@ from zlayout.planner.model import Status
 from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
 from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
+from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
 from zlayout.spec.model import TableName
 from zlayout.table.key_sample import KeySample, NotParquetError, rows_drawn
 from zlayout.table.state import WRONG_ROW_COUNTS, Int64, TableState
 from zlayout.table.stored_rows import StoredRows
-from zlayout.tuning import give_back_freed_memory
 
 SEED = 1
 CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"

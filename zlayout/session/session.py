@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
 
-from zlayout import signals
+from zlayout import process
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, NotApproved, Refused, TableError
 from zlayout.formats.base import Commit, Progress, Stage
 from zlayout.formats.registry import backend_for
@@ -31,6 +31,7 @@ from zlayout.planner.model import Plan, Status, TablePlan, summary
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
 from zlayout.planner.work import SAMPLE_BYTES, PlanOptions
+from zlayout.process import Handler, Interrupted, handled_signals
 from zlayout.records import Command
 from zlayout.report import text
 from zlayout.report.words import drift_line
@@ -62,7 +63,6 @@ from zlayout.session.results import (
     with_results,
 )
 from zlayout.session.rules import on_branch, selected_layouts
-from zlayout.signals import Handler, Interrupted, handled_signals
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, Project, TableName, hot_after
 
@@ -280,7 +280,7 @@ class Session:
             ui.interrupted(interrupts, done)
         if not any(result_of(applied).problems for applied in done):
             runtime.discard_log()
-        code = signals.exit_code(interrupts.number) if stopped else exit_code(whole, done)
+        code = process.exit_code(interrupts.number) if stopped else exit_code(whole, done)
         number = interrupts.number if stopped else 0
         return self._ended(plan, Run(with_results(report, done), code, done, number, runtime.log_path))
 
@@ -796,7 +796,7 @@ def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
 
 
 class Interrupts:
-    """A context manager that handles SIGINT, and on the command line SIGTERM and SIGHUP (`zlayout.signals`).
+    """A context manager that handles SIGINT, and on the command line SIGTERM and SIGHUP (`zlayout.process`).
 
     A signal that is ignored before the block stays ignored.
 

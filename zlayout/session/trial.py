@@ -16,7 +16,6 @@ from zlayout.errors import Diagnostic, EngineError, Refused, SpecError, TableErr
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for, trials_in
 from zlayout.formats.trial import Reads, Trial, require_droppable, require_publishable, require_rows
-from zlayout.message_text import plural, quote_value
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import QueryCost, Status
 from zlayout.planner.run_report import TableResult
@@ -33,6 +32,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
+from zlayout.text import plural, quote_value
 from zlayout.workload import Workload, read_workload
 
 if TYPE_CHECKING:

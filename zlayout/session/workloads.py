@@ -21,7 +21,6 @@ from zlayout.advisor.model import Costs, TableQuery, TableWorkload, Use
 from zlayout.advisor.worth import worth
 from zlayout.errors import Diagnostic, SpecError, ZlayoutError, first_line
 from zlayout.formats.base import Backend
-from zlayout.message_text import first_of, plural
 from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
 from zlayout.planner.notes import partitioning, unused
 from zlayout.planner.partitions import partition_names, partition_text
@@ -29,7 +28,7 @@ from zlayout.planner.passes.rarely_read import least_read, may_wait, unread_note
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.sampled import columns_of_moves, files_to_sample
 from zlayout.planner.work import PlannedTable, PlanOptions
-from zlayout.report.words import printable, share, size
+from zlayout.report.words import printable, share
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.session.dimensions import column_names, read_joined
 from zlayout.session.proposing import proposed, unreadable
@@ -38,6 +37,7 @@ from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.table.stored_rows import StoredRows
+from zlayout.text import first_of, plural, size
 from zlayout.workload import Query, Workload, read_workload
 
 MAX_UNREAD_SHOWN = 3

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, EngineError, Refused, ZlayoutError, first_line
-from zlayout.signals import BESIDE_SIGINT
+from zlayout.process import BESIDE_SIGINT
 from zlayout.spark import versions
 from zlayout.spark.connect import (
     REMOTE_VARIABLE,
@@ -57,8 +57,8 @@ from zlayout.spec.client_options import (
 )
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Project, TableName
-from zlayout.sql_text import quote_path
 from zlayout.table.location import S3_ENDPOINT_VARIABLES, canonical
+from zlayout.text import quote_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 TIME_ZONE = "spark.sql.session.timeZone"
 S3_CLIENT = "fs.s3.impl"  # the Hadoop class that reads s3://
-# Names and literals in SQL texts mean what `zlayout.sql_text` writes. By default, Spark replaces `${...}` in them, for
+# Names and literals in SQL texts mean what `zlayout.text` writes. By default, Spark replaces `${...}` in them, for
 # example by the value of an environment variable.
 SQL_CONF = {
     "spark.sql.variable.substitute": "false",

@@ -20,9 +20,9 @@ from importlib.resources import files
 from typing import Any
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import escape_unprintable, quote_value
 from zlayout.spec.check import Violation, suggestion
 from zlayout.spec.formats import FORMATS
+from zlayout.text import escape_unprintable, quote_value
 
 PLAIN_HTTP = "expected https to another machine, found http"
 USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"

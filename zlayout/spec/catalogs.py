@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.message_text import quote_value
 from zlayout.spec.allowed import PLAIN_HTTP, TYPES, USE_HTTPS, catalog_type, is_url, java_string
 from zlayout.spec.check import Violation, suggestion
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
+from zlayout.text import quote_value
 
 _SHOWN_SCHEMES = frozenset({*S3_SCHEMES, GCS_SCHEME, "abfs", "abfss", "file", "hdfs", "http", "https", "thrift"})
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import describe_value, escape_unprintable, quote_value
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.yaml import Document
+from zlayout.text import describe_value, escape_unprintable, quote_value
 
 # The JSON Schemas, from the wheel or from a source checkout.
 

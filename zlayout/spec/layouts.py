@@ -16,7 +16,6 @@ from typing import Any
 import yaml
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.catalogs import unknown_catalog
 from zlayout.spec.check import suggestion
@@ -34,8 +33,8 @@ from zlayout.spec.model import (
     parse_cut,
 )
 from zlayout.spec.yaml import Document
-from zlayout.sql_text import column_name, parse_path
 from zlayout.table.partition import PartitionField
+from zlayout.text import column_name, parse_path, quote_value
 
 # The built-in defaults of layout specs, and the merge of defaults with a layout spec.
 

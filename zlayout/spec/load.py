@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.secrets import is_secret, passwords, remember
 from zlayout.spec.allowed import check_settings, java_string
 from zlayout.spec.catalogs import catalog, check_catalog
@@ -37,6 +36,7 @@ from zlayout.spec.model import (
 )
 from zlayout.spec.rules import layout_rule
 from zlayout.spec.yaml import Document, read
+from zlayout.text import quote_value
 
 # The search for files that match a pattern of `layouts:` or `workload:`.
 #

@@ -19,10 +19,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.predicate.model import Compare, Predicate, literal
 from zlayout.predicate.parse import parse_where, to_sql
 from zlayout.table.partition import PartitionField
+from zlayout.text import quote_value
 
 # Maintenance windows: `maintenance:` of `zlayout.yaml`.
 

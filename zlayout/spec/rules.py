@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.spec.layouts import parse_table, size_in_bytes
 from zlayout.spec.model import Conditions, LayoutRule, LayoutSpec, TableName
 from zlayout.spec.yaml import Document
-from zlayout.sql_text import column_name
+from zlayout.text import column_name, quote_value
 
 if TYPE_CHECKING:
     from zlayout.table.state import TableState

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import quote_value
 from zlayout.predicate.coercion import comparable
 from zlayout.predicate.model import Compare, TextOnly, columns, leaves, literal
 from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.partition import PartitionField, source_columns
+from zlayout.text import quote_value
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,8 +27,8 @@ from yaml.events import (
 )
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import describe_value, quote_value
 from zlayout.reading import read_at_most
+from zlayout.text import describe_value, quote_value
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import escape_unprintable, first_of, plural
 from zlayout.table.location import canonical, spellings
 from zlayout.table.state import Bools
+from zlayout.text import escape_unprintable, first_of, plural
 
 CODE = "ZL242"
 MAX_PLACES = 3  # locations that a message names

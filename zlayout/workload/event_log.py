@@ -43,8 +43,8 @@ from zlayout.predicate.model import (
 )
 from zlayout.predicate.parse import to_sql
 from zlayout.reading import LimitedStream, SupportsRead, TooLargeError, open_file
-from zlayout.sql_text import column_name
 from zlayout.table.external import instant_of_milliseconds
+from zlayout.text import column_name
 from zlayout.workload.model import MAX_TEXT, Query, Scan, UnreadableError, Unused
 
 # The filters of scans, as Spark and Iceberg print them in query plans.

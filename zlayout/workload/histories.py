@@ -20,11 +20,10 @@ from typing import Any
 from sqlglot import exp
 
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.predicate.model import conjunction
 from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
-from zlayout.sql_text import quote_path, string_literal
+from zlayout.text import quote_path, quote_value, string_literal
 from zlayout.workload.event_log import event_logs, is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
 from zlayout.workload.model import Query, UnreadableError

@@ -31,7 +31,7 @@ from zlayout.predicate.model import (
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.rules import NEGATABLE, UnusableError, condition, like
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
-from zlayout.sql_text import dotted, path_of
+from zlayout.text import dotted, path_of
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 
 # The sources of a SELECT (tables, derived tables, CTEs), and the source that a column belongs to.

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import quote_value
+from zlayout.text import quote_value
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from zlayout.cli.apply import MAX_SECONDS_BETWEEN_LINES, ApplyProgress, Bars, Ev
 from zlayout.cli.console import Console
 from zlayout.cli.main import run
 from zlayout.formats.base import Commit, Progress, Stage
+from zlayout.process import Handler, Interrupted, interrupting
 from zlayout.session.results import Applied, TableStarted
 from zlayout.session.session import Interrupts, cancel_jobs, ending
-from zlayout.signals import Handler, Interrupted, interrupting
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 

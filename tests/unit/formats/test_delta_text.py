@@ -20,8 +20,8 @@ from zlayout.formats.delta.write.optimize import optimize_conf, partitions_predi
 from zlayout.formats.delta.write.transaction import file_uris
 from zlayout.formats.kernel.conditions import literal
 from zlayout.spec.model import ZorderColumn
-from zlayout.sql_text import column_name, dotted, path_of, string_literal
 from zlayout.table.state import Partition, PartitionField, TableState
+from zlayout.text import column_name, dotted, path_of, string_literal
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, TextOnly
 from zlayout.predicate.parse import parse_where, to_sql
-from zlayout.sql_text import dotted
+from zlayout.text import dotted
 
 HERE = Location("f.yaml", 3, 1)
 

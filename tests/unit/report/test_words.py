@@ -5,7 +5,8 @@ from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED,
 
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.model import TablePlan
-from zlayout.report.words import money, number, printable, reasons_text, same_size, setting, share, size, state
+from zlayout.report.words import money, number, printable, reasons_text, same_size, setting, share, state
+from zlayout.text import size
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import quote_value
 from zlayout.spec.yaml import _PLAIN, MAX_BYTES, _parsed, dump, parse, plain_value, read
+from zlayout.text import quote_value
 
 
 def load(text: str) -> Any:

@@ -51,10 +51,10 @@ from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spark.versions import numbers
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import KeySample, NotParquetError
 from zlayout.table.state import Int64, PartitionField, TableState
 from zlayout.table.stored_rows import StoredRows
+from zlayout.text import quote_path
 
 DRAW_BITS = 31  # number of bits in the random number of a row
 # An entry in the summary of a replace snapshot. It permits Apache Polaris to undo the snapshot if a commit of another

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.sql_text import string_literal
 from zlayout.table.partition import FarTime
+from zlayout.text import string_literal
 
 
 def literal(value: Any, type_: pa.DataType) -> str:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import plural, size
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Wait, WaitingGroups
 from zlayout.planner.selection import FileSelection, Group, apart
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
+from zlayout.text import plural, size
 
 LABEL, TERM = "hot", "hot: partitions with recent writes"
 

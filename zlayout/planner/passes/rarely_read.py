@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import plural
 from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import WaitingGroups
 from zlayout.planner.partitions import Bools, partition_names
@@ -22,6 +21,7 @@ from zlayout.planner.selection import FileSelection, Group
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, Partition, TableState, sums
+from zlayout.text import plural
 
 LABEL = ""  # reports have no line, because the note states everything
 

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic, Refused
-from zlayout.message_text import plural
 from zlayout.spec.model import CLUSTERING_CURVE, Layout
-from zlayout.sql_text import path_of
 from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.text import path_of, plural
 
 # Table features whose rules Delta's transaction follows by itself when it replaces files by others with the same rows.
 # Any other feature may have rules that zlayout would violate, so a table with such a feature is refused.

@@ -73,7 +73,6 @@ from zlayout.predicate.parse import parse_where
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
-from zlayout.sql_text import dotted, path_of
 from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, maintained_by
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
@@ -94,6 +93,7 @@ from zlayout.table.state import (
     null_values,
     reserved_refusals,
 )
+from zlayout.text import dotted, path_of
 
 # Clustering by Delta itself: the clustering columns of a table, and the columns by which each file is clustered.
 #

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.sql_text import dotted, quote_path
 from zlayout.table.state import LONG_BOUND, Column
+from zlayout.text import dotted, quote_path
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"

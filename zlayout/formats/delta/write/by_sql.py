@@ -14,10 +14,10 @@ from zlayout.formats.base import PlannedTable
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.planner.refused import refusals_of
 from zlayout.spec.model import TableName
-from zlayout.sql_text import quote_identifier
 from zlayout.table.location import S3_SCHEMES
 from zlayout.table.outside import counted, find_outside
 from zlayout.table.state import TableState
+from zlayout.text import quote_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

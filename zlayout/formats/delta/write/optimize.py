@@ -32,8 +32,8 @@ from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spark.arrow import from_arrow
 from zlayout.spec.model import Layout
-from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
 from zlayout.table.state import FileTable, Partition, TableState
+from zlayout.text import path_of, quote_identifier, quote_path, string_literal
 
 # The statement and the session configuration of OPTIMIZE.
 

@@ -29,8 +29,8 @@ from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import scala_items
-from zlayout.sql_text import path_of, quote_identifier
 from zlayout.table.state import PartitionRefusal, TableState
+from zlayout.text import path_of, quote_identifier
 
 # Partition values that Delta would change when it writes them to the log, which are refused.
 #

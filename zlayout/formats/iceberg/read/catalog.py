@@ -29,11 +29,11 @@ from zlayout.formats.iceberg.read.maintainers import GLUE_OWNER, ask_once
 from zlayout.formats.iceberg.read.outside import keep_to_locations
 from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.iceberg.read.unread_types import CATALOG, restore
-from zlayout.message_text import first_of, plural
 from zlayout.spec.client_options import S3_READ_ATTEMPTS, pyiceberg_properties, sqlite_file
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sqlite_files import require_tables
 from zlayout.table.location import S3_SCHEMES
+from zlayout.text import first_of, plural
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
 _CATALOG_CLIENTS = (

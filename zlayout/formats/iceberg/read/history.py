@@ -30,11 +30,10 @@ from zlayout.formats.iceberg.read.manifests import (
 from zlayout.formats.iceberg.read.schema import unpartitioned_specs
 from zlayout.formats.trial import TRIAL
 from zlayout.formats.undo import Recorded, Undo, missing_files
-from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import MAIN, CatalogConfig, TableName
-from zlayout.sql_text import quote_identifier
 from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, external_rewrites, instant_of_milliseconds
 from zlayout.table.state import Int64, TableState, maxima
+from zlayout.text import first_of, quote_identifier, quote_value
 
 # The snapshots of a table: its branches, and the changes of other writers.
 

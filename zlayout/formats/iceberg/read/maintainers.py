@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 from zlayout import reading
 from zlayout.errors import Diagnostic
 from zlayout.formats.access import limit_session
-from zlayout.message_text import quote_value
 from zlayout.table.external import maintained_by
+from zlayout.text import quote_value
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

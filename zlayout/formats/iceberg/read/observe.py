@@ -46,7 +46,6 @@ from zlayout.formats.iceberg.read.support import (
 from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
-from zlayout.sql_text import dotted
 from zlayout.table.baseline import Baseline
 from zlayout.table.external import Ordering
 from zlayout.table.state import (
@@ -62,6 +61,7 @@ from zlayout.table.state import (
     null_values,
     reserved_refusals,
 )
+from zlayout.text import dotted
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

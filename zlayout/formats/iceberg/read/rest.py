@@ -17,7 +17,7 @@ from requests import TooManyRedirects
 from zlayout import reading
 from zlayout.formats.iceberg.read.server import Declared, of_catalog, of_storage
 from zlayout.formats.iceberg.read.unread_types import load_own_io, readable
-from zlayout.message_text import quote_value
+from zlayout.text import quote_value
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import TableResponse

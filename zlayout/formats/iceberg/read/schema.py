@@ -27,9 +27,9 @@ from pyiceberg.types import (
     StructType,
 )
 
-from zlayout.sql_text import dotted, path_of
 from zlayout.table.python_values import far_date, far_time
 from zlayout.table.state import ColumnBounds, Int64, Partition, PartitionField
+from zlayout.text import dotted, path_of
 
 # The bounds of a column, decoded to typed Arrow arrays.
 #

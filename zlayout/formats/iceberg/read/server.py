@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zlayout.errors import Location, TableError
-from zlayout.message_text import quote_value
 from zlayout.table.location import S3_ENDPOINT_VARIABLES
+from zlayout.text import quote_value
 
 _FLAG = r"(?i:true|false)"
 _NUMBER = r"\d{1,20}"

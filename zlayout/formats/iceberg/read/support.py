@@ -25,10 +25,9 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.iceberg.read.schema import ORDINALS, argument, iceberg_name, transform_name
-from zlayout.message_text import plural
 from zlayout.spec.model import Layout
-from zlayout.sql_text import path_of
 from zlayout.table.state import LONG_BOUND, Partition, PartitionField, TableState
+from zlayout.text import path_of, plural
 
 # The columns for which Iceberg's writers store bounds, and how they truncate them (`MetricsConfig`).
 #

@@ -38,9 +38,9 @@ from zlayout.spark.connect import is_lost, statement_errors
 from zlayout.spark.versions import numbers
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
 from zlayout.table.python_values import far_date
 from zlayout.table.state import Partition, PartitionField, TableState
+from zlayout.text import path_of, quote_identifier, quote_path, string_literal
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

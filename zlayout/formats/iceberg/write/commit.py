@@ -54,8 +54,8 @@ from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spec.model import CatalogConfig
-from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable, Int64, Partition
+from zlayout.text import quote_identifier
 
 # The bounds of new files, for baselines and metrics, from their Java objects.
 

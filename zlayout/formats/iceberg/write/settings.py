@@ -25,8 +25,8 @@ from zlayout.formats.iceberg.write.jvm import (
 )
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.sql_text import dotted
 from zlayout.table.state import PartitionField
+from zlayout.text import dotted
 
 
 def change_settings(jvm: IcebergJvm, work: PlannedTable) -> Commit | None:

@@ -33,8 +33,8 @@ from zlayout.rewrite.rows import FILE, POSITION
 from zlayout.spark import versions
 from zlayout.spark.jvm import JavaClasses, find_class, frame_of, has_class, jvm_of, scala_items, scala_seq
 from zlayout.spec.model import TableName
-from zlayout.sql_text import quote_identifier
 from zlayout.table.state import Int64
+from zlayout.text import quote_identifier
 
 # Tables that the session's Iceberg cannot read, or whose row ids or sequence numbers it reads wrongly, are refused.
 
