@@ -34,7 +34,7 @@ from zlayout.session.import_ import parse_columns
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
 from zlayout.spec.model import Layout, LayoutSpec, TableName
-from zlayout.table.key_sample import KeySample
+from zlayout.table.samples import KeySample
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 

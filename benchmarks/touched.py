@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zlayout.predicate.model import And, Compare, Predicate
 from zlayout.predicate.prune import may_match
-from zlayout.table.joint_optimum import joint_optimum
+from zlayout.table.metrics import joint_optimum
 from zlayout.table.state import FileTable
 
 QUERIES = 200

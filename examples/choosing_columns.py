@@ -27,8 +27,8 @@ from zlayout.predicate.model import And, Compare
 from zlayout.report import html
 from zlayout.report.html import lines
 from zlayout.spec.model import CURVES, Layout, TableName, ZorderColumn
-from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.partition import Partition
+from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import Column, FileTable, TableState
 from zlayout.workload import Query, read_workload
 

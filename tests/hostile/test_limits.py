@@ -83,7 +83,7 @@ READERS = {
     "session/init.py": ("files of the package", "", ""),
     "session/iam.py": ("spark-defaults.conf of the user", "", ""),
     "session/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
-    "table/stored_rows.py": ("footers of what it has encoded itself", "", ""),
+    "table/samples.py": ("footers of what it has encoded itself", "", ""),
     "session/advise.py": ("a layout that was read as YAML before", "", ""),
     "spec/check.py": ("files of the package", "", ""),
     "spec/allowed.py": ("files of the package", "", ""),

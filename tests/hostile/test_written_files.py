@@ -15,7 +15,7 @@ from unit.advisor.tables import sample_of
 
 from zlayout.advisor import spark_sample
 from zlayout.report.formats import REPORTERS
-from zlayout.table.key_sample import KeySample
+from zlayout.table.samples import KeySample
 
 QUERIES = "SELECT * FROM lake.db.orders WHERE a = 1;\n"
 # Where files are written without zlayout.session.files, and why a link cannot choose another file there.

@@ -20,8 +20,8 @@ from zlayout.advisor.query_costs import rewrite_of_table
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, study
 from zlayout.spec.model import Layout, LayoutSpec
-from zlayout.table.key_sample import KeySample
 from zlayout.table.metrics import layout_metrics
+from zlayout.table.samples import KeySample
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload
 

@@ -15,10 +15,10 @@ from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import native
 from zlayout.formats.iceberg.write.settings import change_settings
+from zlayout.planner.proposal import digests_of
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.layouts import parse_partition_key
 from zlayout.spec.model import Layout
-from zlayout.table.digests import digests_of
 from zlayout.table.state import PartitionField, TableState
 
 HERE = Location("t.yaml")

@@ -25,8 +25,8 @@ from zlayout.report.words import share
 from zlayout.spec.layouts import DEFAULT_CURVE
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.partition import PartitionField
+from zlayout.table.partition_values import transformed
 from zlayout.table.state import Column
-from zlayout.table.transforms import transformed
 from zlayout.text import plural
 
 MAX_SOURCES = 3

@@ -29,10 +29,9 @@ from zlayout.planner.written_size import size_ratios
 from zlayout.spec.layouts import DEFAULT_CURVE
 from zlayout.spec.model import CLUSTERING_CURVE, CURVES, Layout, LayoutSpec, Prices
 from zlayout.spec.semantics import check
-from zlayout.table.key_sample import KeySample
 from zlayout.table.partition import PartitionField
+from zlayout.table.samples import KeySample, StoredRows
 from zlayout.table.state import TableState
-from zlayout.table.stored_rows import StoredRows
 
 # What a simulation needs from the layout spec: the declared layout, the base of a search, and the bound lengths.
 

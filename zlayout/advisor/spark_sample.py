@@ -12,7 +12,7 @@ from zlayout.formats.base import Backend
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import check_pyspark
 from zlayout.spec.model import TableName
-from zlayout.table.key_sample import KeySample, rows_drawn
+from zlayout.table.samples import KeySample, rows_drawn
 from zlayout.table.state import PREFIX, TableState
 
 FILE = f"{PREFIX}file"

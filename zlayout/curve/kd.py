@@ -39,7 +39,7 @@ from zlayout.curve.tree import Bool, Float64, Int32, Int64, KdTree, Level, Margi
 from zlayout.curve.zorder import LONG_BITS
 from zlayout.predicate.coercion import coerced, instant_of
 from zlayout.predicate.model import Compare
-from zlayout.table.joint_optimum import fill
+from zlayout.table.metrics import fill
 
 # The rows of parts, sorted by every column, so that minimum, maximum and quantiles of a part are look-ups.
 #

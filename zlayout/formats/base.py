@@ -20,10 +20,8 @@ from zlayout.planner.work import Capabilities as Capabilities
 from zlayout.planner.work import PlannedTable as PlannedTable
 from zlayout.reading import parse_json
 from zlayout.spec.model import Layout, TableName
-from zlayout.table.baseline import SIGNIFICANT_DIGITS
-from zlayout.table.key_sample import KeySample
-from zlayout.table.state import Int64, PartitionField, TableState
-from zlayout.table.stored_rows import StoredRows
+from zlayout.table.samples import KeySample, StoredRows
+from zlayout.table.state import SIGNIFICANT_DIGITS, Int64, PartitionField, TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa

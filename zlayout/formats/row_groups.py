@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zlayout.table.key_sample import KeySample, RowGroups
+from zlayout.table.samples import KeySample, RowGroups, StoredRows, column_sizes, summed
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64
-from zlayout.table.stored_rows import StoredRows, column_sizes, summed
 
 MAX_STRATA = 64
 # Limits the requests: row groups are chosen from different files if possible, and the footer of each file needs one.

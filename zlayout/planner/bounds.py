@@ -25,8 +25,8 @@ from zlayout.planner.notes import truncation_notes
 from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.key_sample import KeySample
 from zlayout.table.order import common_length, distinct_rows
+from zlayout.table.samples import KeySample
 from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, TableState, is_text
 from zlayout.text import plural
 

@@ -52,8 +52,8 @@ from zlayout.planner.work import PlanOptions as PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.metrics import size_histogram
+from zlayout.table.partition_values import transformed
 from zlayout.table.state import ColumnBounds, PartitionField, TableState
-from zlayout.table.transforms import transformed
 
 # The ranges that metadata allows for touched and the number of files after rows move to other partitions.
 

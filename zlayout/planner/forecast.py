@@ -10,8 +10,7 @@ import numpy as np
 from zlayout.planner.model import BytesRead, ColumnForecast, TouchedRange
 from zlayout.planner.partitions import Floats, Index, laid_out
 from zlayout.spec.model import Layout, LayoutSpec
-from zlayout.table.joint_optimum import joint_optimum
-from zlayout.table.metrics import ColumnMetrics, Reach, layout_metrics, reach
+from zlayout.table.metrics import ColumnMetrics, Reach, joint_optimum, layout_metrics, reach
 from zlayout.table.state import FileTable, counts, sums, target_files
 
 # Touched after a rewrite divided by the joint optimum, by curve and for 1, 2, 3, and 4 or more columns. The values were

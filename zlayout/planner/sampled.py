@@ -23,9 +23,9 @@ from zlayout.planner.selection import Group, first_column_rank
 from zlayout.planner.simulation import DRAWS, Rewrite, Simulation, errors_of, simulate, with_kept
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import layout_metrics, reach
 from zlayout.table.partition import source_columns
+from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # The smallest error of a prediction, as a share of it, because the rewrite draws another sample. It is larger if only

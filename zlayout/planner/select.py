@@ -52,9 +52,9 @@ from zlayout.predicate.evaluate import Nulls, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.baseline import Baseline
 from zlayout.table.metrics import Reach
 from zlayout.table.state import (
+    Baseline,
     ColumnBounds,
     FileTable,
     LayoutRecord,

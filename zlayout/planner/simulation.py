@@ -19,9 +19,9 @@ from zlayout.curve.layout import FileMap, build_map, file_limits, simulated_boun
 from zlayout.curve.tree import Ranked, rank
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.spec.model import Layout
-from zlayout.table.key_sample import KeySample, errors_of_shares
 from zlayout.table.metrics import floor_of_shares, layout_metrics
-from zlayout.table.python_values import python_values
+from zlayout.table.partition_values import python_values, transformed
+from zlayout.table.samples import KeySample, StoredRows, errors_of_shares
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -35,8 +35,6 @@ from zlayout.table.state import (
     sums,
     target_files,
 )
-from zlayout.table.stored_rows import StoredRows
-from zlayout.table.transforms import transformed
 
 # The rewrite itself samples MAX_ROWS_PER_FILE rows for each new file. MAX_ROWS rows are simulated in a few seconds.
 MAX_ROWS_PER_FILE = 2000

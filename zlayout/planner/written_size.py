@@ -27,7 +27,7 @@ from zlayout.planner.partitions import Floats, Index
 from zlayout.planner.simulation import Outputs, Rewrite
 from zlayout.spec.model import Layout
 from zlayout.table.partition import source_columns
-from zlayout.table.stored_rows import Sizes, StoredRows, summed
+from zlayout.table.samples import Sizes, StoredRows, summed
 
 # If the half of the rows of new files that arrived first has this share of the values of a column, it is assumed that
 # more rows would not have others. Equal values of rows that arrived together, such as those of the lines of an order,

@@ -18,9 +18,8 @@ from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
 from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
 from zlayout.spec.model import TableName
-from zlayout.table.key_sample import KeySample, NotParquetError, rows_drawn
+from zlayout.table.samples import KeySample, NotParquetError, StoredRows, rows_drawn
 from zlayout.table.state import WRONG_ROW_COUNTS, Int64, TableState
-from zlayout.table.stored_rows import StoredRows
 
 SEED = 1
 CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"

@@ -34,9 +34,8 @@ from zlayout.session.dimensions import column_names, read_joined
 from zlayout.session.proposing import proposed, unreadable
 from zlayout.session.sampling import SEED, stored_rows
 from zlayout.spec.model import LayoutSpec, Project, TableName
-from zlayout.table.key_sample import KeySample
+from zlayout.table.samples import KeySample, StoredRows
 from zlayout.table.state import TableState
-from zlayout.table.stored_rows import StoredRows
 from zlayout.text import first_of, plural, size
 from zlayout.workload import Query, Workload, read_workload
 

@@ -6,6 +6,7 @@ Python object, because a table may have a million files. The functions at the en
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
-from zlayout.table.baseline import Baseline
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
@@ -91,6 +91,47 @@ def _is_column(value: object) -> bool:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
+
+
+SIGNIFICANT_DIGITS = 4
+# A stored baseline that exceeds one of these limits is ignored.
+MAX_BASELINE_LENGTH = 512  # characters
+MAX_BASELINE_FILES = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What one rewrite wrote for one group.
+
+    The table stores it as text: the number of files and touched of each z-order column, for example `60 3.52 2.94`.
+
+    Attributes:
+        files: The number of files.
+        touched: Touched among these files for each z-order column, in the order of the layout.
+    """
+
+    files: int
+    touched: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return " ".join((str(self.files), *(f"{value:.{SIGNIFICANT_DIGITS}g}" for value in self.touched)))
+
+
+def parse_baseline(text: object) -> Baseline | None:
+    """Parse a stored baseline. Return None for anything that is not a valid baseline."""
+    if not isinstance(text, str) or len(text) > MAX_BASELINE_LENGTH or not text.isascii():
+        return None
+    first, *others = text.split(" ")
+    try:
+        files, touched = int(first), tuple(map(float, others))
+    except ValueError:
+        return None
+    if not touched or not 0 < files <= MAX_BASELINE_FILES:
+        return None
+    # touched is rounded, so that it may be slightly above the number of files
+    if not all(math.isfinite(value) and 0 <= value <= 1.001 * files for value in touched):
+        return None
+    return Baseline(files, touched)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from zlayout.formats.undo import Undo
 from zlayout.planner import selection as accepted
 from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import layout_metrics, measure_baselines
+from zlayout.table.samples import KeySample, RowGroups, StoredRows
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -41,7 +41,6 @@ from zlayout.table.state import (
     PartitionField,
     TableState,
 )
-from zlayout.table.stored_rows import StoredRows
 
 
 class MemoryBackend:

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, TableError
 from zlayout.formats.base import RunMetrics
-from zlayout.table.baseline import Baseline
-from zlayout.table.state import LayoutRecord, Partition, PartitionField
-from zlayout.table.transforms import transformed
+from zlayout.table.partition_values import transformed
+from zlayout.table.state import Baseline, LayoutRecord, Partition, PartitionField
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from support.builders import make_file_table, make_layout, make_state
 
 from zlayout.planner.simulation import MAX_ROWS, Drawn, Rewrite, draw
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.partition import Partition, PartitionField
+from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import Column, ColumnBounds, TableState
 
 

@@ -18,8 +18,8 @@ from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.schema import parse_names, stats_columns_without
 from zlayout.formats.delta.write.optimize import optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.transaction import file_uris
-from zlayout.formats.kernel.conditions import literal
 from zlayout.spec.model import ZorderColumn
+from zlayout.table.partition_values import literal
 from zlayout.table.state import Partition, PartitionField, TableState
 from zlayout.text import column_name, dotted, path_of, string_literal
 

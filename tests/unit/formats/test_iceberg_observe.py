@@ -22,10 +22,10 @@ from zlayout.formats.iceberg.read import manifests
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.schema import unpartitioned_specs
+from zlayout.planner.proposal import digests_of
 from zlayout.spec.client_options import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table import state as core
-from zlayout.table.digests import digests_of
 
 NAME = TableName("ice", ("db",), "t")
 SCHEMA = Schema(

@@ -5,8 +5,8 @@ from support.builders import make_layout
 
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.state_property import CorruptState, LaidOut
-from zlayout.table.baseline import Baseline
 from zlayout.table.partition import Partition, PartitionField
+from zlayout.table.state import Baseline
 
 LAYOUT = make_layout("a", curve="zorder", engine="native")
 

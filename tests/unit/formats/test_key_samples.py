@@ -25,7 +25,7 @@ from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.row_groups import KeyFiles, sample_row_groups
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
-from zlayout.table.key_sample import KeySample
+from zlayout.table.samples import KeySample
 from zlayout.table.state import Column, TableState
 
 PLACE = Location("zlayout.yaml")

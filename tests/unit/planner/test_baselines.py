@@ -11,8 +11,7 @@ from unit.planner.plans import DELTA, TARGET
 from zlayout.planner.diff import PlannedTable, decide
 from zlayout.planner.model import Status
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.baseline import Baseline
-from zlayout.table.state import Column, FileTable, TableState
+from zlayout.table.state import Baseline, Column, FileTable, TableState
 
 KIND = pa.int64()
 PAIR = ("a", "b")

@@ -23,13 +23,13 @@ from zlayout.planner.actions import (
 )
 from zlayout.planner.diff import PlannedTable, PlanOptions, decide
 from zlayout.planner.model import Plan, TablePlan, Wait
+from zlayout.planner.proposal import digests_of
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.report.findings import findings
 from zlayout.report.text import TextOptions, render
 from zlayout.report.words import rewrite_text
 from zlayout.spec.model import ZorderColumn
-from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
 
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)

@@ -9,7 +9,7 @@ from support.builders import make_bounds, make_file_table, make_layout
 from unit.planner.plans import KIND
 
 from zlayout.planner.simulation import Rewrite, errors_of, simulate
-from zlayout.table.key_sample import KeySample, RowGroups
+from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import Column, Partition, PartitionField
 
 FIELD = PartitionField("p")

@@ -21,8 +21,8 @@ from zlayout.planner.select import arriving_files
 from zlayout.planner.selection import Group
 from zlayout.planner.simulation import Rewrite, simulate, targets_of
 from zlayout.planner.work import PlanOptions
-from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import size_histogram
+from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import Column
 
 MIB = 1 << 20

@@ -13,9 +13,8 @@ from zlayout.curve.layout import build_map
 from zlayout.planner.simulation import Rewrite
 from zlayout.planner.written_size import size_ratios
 from zlayout.spec.model import Layout
-from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.table.stored_rows import StoredRows, column_sizes, summed
+from zlayout.table.samples import KeySample, RowGroups, StoredRows, column_sizes, summed
 
 ROWS, FILES = 120_000, 12
 RANDOM = np.random.default_rng(7)

@@ -12,7 +12,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 
 from zlayout.formats.base import Progress, Stage
-from zlayout.table.key_sample import KeySample
+from zlayout.table.samples import KeySample
 
 
 def test_a_run_stores_the_forecast_of_its_sample_and_what_it_measured() -> None:

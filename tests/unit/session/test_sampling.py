@@ -20,7 +20,7 @@ from zlayout.report.text import render
 from zlayout.session.plan import plan_table, plan_tables
 from zlayout.session.sampling import SAMPLE_BYTES, begin_predictions, sampled
 from zlayout.spec.model import LayoutSpec, TableName
-from zlayout.table.key_sample import KeySample, NotParquetError
+from zlayout.table.samples import KeySample, NotParquetError
 
 ROWS = 30_000
 NAME = TableName("lake", ("db",), "t")

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from support.builders import make_bounds, make_file_table
 
-from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.metrics import measure_baselines
+from zlayout.table.state import Baseline, parse_baseline
 
 
 @pytest.mark.parametrize(

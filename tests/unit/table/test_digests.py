@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.table.conftest import MakeFiles
-from zlayout.table import digests
+from zlayout.planner import proposal
+from zlayout.planner.proposal import digests_of
 from zlayout.table import state as side_by_side
-from zlayout.table.digests import digests_of
 from zlayout.table.state import FileTable
 
 PATHS = ["d", "b", "é", "a", "cc", "c"]
@@ -31,7 +31,7 @@ def digest(files: FileTable) -> str:
 def test_the_digest_is_of_lengths_and_texts_in_order(
     files: FileTable, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digests, "FILES_PER_BLOCK", block)
+    monkeypatch.setattr(proposal, "FILES_PER_BLOCK", block)
     pairs = sorted((p.encode(), v.encode()) for p, v in zip(PATHS, files.version_key.to_pylist(), strict=True))
     whole = np.array([len(pairs)], "<i8").tobytes()
     for start in range(0, len(pairs), block):
@@ -50,8 +50,8 @@ def test_the_digest_is_of_lengths_and_texts_in_order(
 def test_a_part_has_the_same_digest_alone_and_among_others(
     files: FileTable, cores: int, few: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digests, "MAX_THREADS", cores)
-    monkeypatch.setattr(digests, "FILES_PER_BLOCK", block)
+    monkeypatch.setattr(proposal, "MAX_THREADS", cores)
+    monkeypatch.setattr(proposal, "FILES_PER_BLOCK", block)
     monkeypatch.setattr(side_by_side, "MIN_FILES_FOR_THREADS", few)
     parts = [files.take(np.array(places, np.int64)) for places in ((3, 1), (), (5, 0, 2, 4), (1,), (0, 1, 2, 3, 4, 5))]
     assert digests_of(parts) == list(map(digest, parts))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.table.joint_optimum import joint_optimum
+from zlayout.table.metrics import joint_optimum
 
 
 @pytest.mark.parametrize(("files", "columns", "each"), [(100, 1, 1), (100, 2, 10), (1000, 3, 100), (10**4, 4, 1000)])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zlayout.table.key_sample import errors_of_shares
+from zlayout.table.samples import errors_of_shares
 
 
 def test_the_error_of_a_share_is_that_of_drawing_row_groups() -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from zlayout.table.partition import FarTime
-from zlayout.table.python_values import python_values
+from zlayout.table.partition_values import python_values
 
 
 def test_values_that_python_has_stay() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg import transforms, types
 
-from zlayout.table.transforms import transformed
+from zlayout.table.partition_values import transformed
 
 HOUR = 3_600_000_000
 DAYS = [-719_162, -366, -365, -1, 0, 30, 31, 364, 365, 20_000]

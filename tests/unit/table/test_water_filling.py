@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.table.joint_optimum import fill
+from zlayout.table.metrics import fill
 
 COLUMNS = st.lists(st.tuples(st.floats(-10, 3), st.floats(0, 10)), min_size=1, max_size=5)
 

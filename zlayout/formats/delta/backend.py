@@ -59,10 +59,9 @@ from zlayout.spark.jvm import has_class, jvm_of, session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.client_options import VENDED_FILES, hadoop_conf
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.key_sample import KeySample
 from zlayout.table.outside import counted, find_outside
+from zlayout.table.samples import KeySample, StoredRows
 from zlayout.table.state import Int64, PartitionField, TableState
-from zlayout.table.stored_rows import StoredRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

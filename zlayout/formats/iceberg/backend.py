@@ -51,9 +51,8 @@ from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spark.versions import numbers
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.key_sample import KeySample, NotParquetError
+from zlayout.table.samples import KeySample, NotParquetError, StoredRows
 from zlayout.table.state import Int64, PartitionField, TableState
-from zlayout.table.stored_rows import StoredRows
 from zlayout.text import quote_path
 
 DRAW_BITS = 31  # number of bits in the random number of a row

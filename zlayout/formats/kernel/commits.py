@@ -28,9 +28,8 @@ from zlayout.formats.base import (
 )
 from zlayout.formats.kernel.requirements import paths_of
 from zlayout.spec.model import Layout
-from zlayout.table.baseline import Baseline
 from zlayout.table.metrics import layout_metrics, measure_baselines
-from zlayout.table.state import ColumnBounds, FileTable, Int64, Partition, replaced
+from zlayout.table.state import Baseline, ColumnBounds, FileTable, Int64, Partition, replaced
 
 
 class BusyTable(CommitConflict):

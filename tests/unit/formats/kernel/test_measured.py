@@ -13,9 +13,8 @@ from zlayout.formats.base import COST, QUERY_COST, TOUCHED, Group, RunCost, pars
 from zlayout.formats.kernel.commits import Measurement, Rewritten, baseline_of
 from zlayout.planner.model import QueryCost, WorkloadForecast
 from zlayout.spec.model import TableName
-from zlayout.table.baseline import Baseline
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.table.state import FileTable, LayoutRecord, replaced
+from zlayout.table.state import Baseline, FileTable, LayoutRecord, replaced
 
 LAYOUT = make_layout("a")
 FIELDS = (PartitionField("region"),)

@@ -40,12 +40,10 @@ from zlayout.formats.row_groups import KeyFiles, by_name, read_stored_rows, samp
 from zlayout.reading import TooLargeError, parse_json
 from zlayout.spec.client_options import DELTALAKE_OPTIONS, S3_KEYS, S3_READ_ATTEMPTS
 from zlayout.spec.model import COLUMN_IDS, CatalogConfig, TableName
-from zlayout.table.baseline import Baseline, parse_baseline
-from zlayout.table.key_sample import KeySample
 from zlayout.table.location import S3_SCHEMES
 from zlayout.table.order import distinct_rows
-from zlayout.table.state import Int32, Int64, LayoutRecord, TableState, are_settings
-from zlayout.table.stored_rows import StoredRows
+from zlayout.table.samples import KeySample, StoredRows
+from zlayout.table.state import Baseline, Int32, Int64, LayoutRecord, TableState, are_settings, parse_baseline
 
 # Determines the locations of the Delta tables of a catalog, and opens the file systems in which their files are.
 #

@@ -77,7 +77,7 @@ from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, ma
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
 from zlayout.table.outside import refusal as outside_refusal
-from zlayout.table.python_values import python_values
+from zlayout.table.partition_values import python_values
 from zlayout.table.state import (
     Bools,
     ColumnBounds,

@@ -66,8 +66,7 @@ from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spark.jvm import session_conf
-from zlayout.table.baseline import Baseline
-from zlayout.table.state import FileTable, Int64, Partition, TableState
+from zlayout.table.state import Baseline, FileTable, Int64, Partition, TableState
 from zlayout.text import quote_path
 
 # Writes new files through Delta's own writer: `write_with_stats` returns them with their statistics.

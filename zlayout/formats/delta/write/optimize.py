@@ -26,12 +26,12 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.by_sql import DeltaSql
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.transaction import USER_METADATA, Log, spark_errors, user_metadata
-from zlayout.formats.kernel.conditions import any_of, literal
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spark.arrow import from_arrow
 from zlayout.spec.model import Layout
+from zlayout.table.partition_values import any_of, literal
 from zlayout.table.state import FileTable, Partition, TableState
 from zlayout.text import path_of, quote_identifier, quote_path, string_literal
 

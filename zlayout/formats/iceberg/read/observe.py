@@ -46,9 +46,9 @@ from zlayout.formats.iceberg.read.support import (
 from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.baseline import Baseline
 from zlayout.table.external import Ordering
 from zlayout.table.state import (
+    Baseline,
     Column,
     ColumnBounds,
     FileTable,

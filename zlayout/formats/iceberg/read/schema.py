@@ -27,7 +27,7 @@ from pyiceberg.types import (
     StructType,
 )
 
-from zlayout.table.python_values import far_date, far_time
+from zlayout.table.partition_values import far_date, far_time
 from zlayout.table.state import ColumnBounds, Int64, Partition, PartitionField
 from zlayout.text import dotted, path_of
 

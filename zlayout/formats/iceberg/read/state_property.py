@@ -25,8 +25,7 @@ from typing import Any
 from zlayout.formats.undo import ROLLBACK
 from zlayout.reading import parse_json
 from zlayout.spec.model import COLUMN_IDS, Layout
-from zlayout.table.baseline import Baseline, parse_baseline
-from zlayout.table.state import Partition, are_settings
+from zlayout.table.state import Baseline, Partition, are_settings, parse_baseline
 
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"

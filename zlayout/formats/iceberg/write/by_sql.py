@@ -31,14 +31,13 @@ from zlayout.formats.iceberg.read.schema import argument, spec_fields, transform
 from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, native_order, unreadable_row_ids
 from zlayout.formats.iceberg.write.jvm import FAILURES, without_derived
 from zlayout.formats.iceberg.write.native import Past, options, require_only_appends, settle
-from zlayout.formats.kernel.conditions import any_of, literal
 from zlayout.formats.kernel.outcome import java_errors, ran
 from zlayout.formats.kernel.requirements import partitions_of, paths_of
 from zlayout.spark.connect import is_lost, statement_errors
 from zlayout.spark.versions import numbers
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.python_values import far_date
+from zlayout.table.partition_values import any_of, far_date, literal
 from zlayout.table.state import Partition, PartitionField, TableState
 from zlayout.text import path_of, quote_identifier, quote_path, string_literal
 
