@@ -1,7 +1,7 @@
 """The actions and requirements of a plan, as plain data of the plan document.
 
 An action is one change of a table, with its reason and its numbers. The requirements are facts that must be the same
-when the actions are carried out; `zlayout.planner.stale` compares them for a saved plan.
+when the actions are carried out; `zlayout.session.plan_file` compares them for a saved plan.
 """
 
 from __future__ import annotations

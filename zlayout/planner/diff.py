@@ -45,8 +45,7 @@ from zlayout.planner.notes import (
 from zlayout.planner.partitions import partition_names
 from zlayout.planner.proposal import Proposal, leave_out, pin, select_files
 from zlayout.planner.ranges import files_after, has_values, rewrites_of, touched_ranges, unknown_ranges, with_bytes
-from zlayout.planner.refused import refused_partitions
-from zlayout.planner.selection import Group
+from zlayout.planner.selection import Group, refused_partitions
 from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.work import PlanOptions as PlanOptions
 from zlayout.spec.model import LayoutSpec

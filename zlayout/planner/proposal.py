@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import ordered, passes, refused
+from zlayout.planner import ordered, passes
 from zlayout.planner.actions import (
     DECAY_REASONS,
     ChangeClustering,
@@ -30,7 +30,7 @@ from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
 from zlayout.planner.passes.rarely_read import marked
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import SelectionInput
-from zlayout.planner.selection import FileSelection, Group, moved_group, totals
+from zlayout.planner.selection import FileSelection, Group, moved_group, set_refused_aside, totals
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.order import Values, byte_order, order_of
@@ -189,7 +189,7 @@ def select_files(
 
     def selected(max_bytes: int | None) -> FileSelection:
         found = ordered.select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
-        found = refused.set_refused_aside(spec, found, state)
+        found = set_refused_aside(spec, found, state)
         return passes.park(found, state, options, whole=spec.layout.engine != "zlayout")
 
     selection = selected(spec.max_group_size)

@@ -28,10 +28,9 @@ from zlayout.session.import_ import (
 )
 from zlayout.session.project import known_table
 from zlayout.spec.formats import FORMATS
-from zlayout.spec.layouts import merge
+from zlayout.spec.layouts import matches_name, merge
 from zlayout.spec.load import shown
 from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, Project, TableName
-from zlayout.spec.rules import matches_name
 from zlayout.spec.yaml import MAX_BYTES, dump
 from zlayout.text import describe_value, quote_value
 

@@ -33,9 +33,9 @@ from zlayout.session.project import (
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.check import column_hint
 from zlayout.spec.formats import FORMATS
+from zlayout.spec.layouts import within
 from zlayout.spec.load import WILDCARDS, checked_layout, shown
 from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, Layout, LayoutSpec, Project, TableName, ZorderColumn
-from zlayout.spec.rules import within
 from zlayout.spec.yaml import dump, parse
 from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField

@@ -27,8 +27,8 @@ from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_o
 from zlayout.session.proposing import observe_and_propose, unreadable
 from zlayout.session.rules import Declared
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import holds, matches
 from zlayout.spec.model import LayoutSpec, Prices, Project
-from zlayout.spec.rules import holds, matches
 from zlayout.table.location import canonical, container
 from zlayout.table.state import TableState
 from zlayout.text import first_of, plural

@@ -15,7 +15,7 @@ from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import cannot_read
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.renames import in_case_of
+from zlayout.spec.semantics import in_case_of
 from zlayout.table.state import TableState
 
 # Only one thread at a time finds the changes of a table with at most this number of files. That takes milliseconds, in

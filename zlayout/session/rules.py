@@ -8,25 +8,21 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import backend_for
-from zlayout.planner.changes import catalog_settings, effective_settings, layout_change
 from zlayout.planner.model import Changes, LayoutChange, RemovedLayout
 from zlayout.session.concurrent_reads import Reading, read_each
 from zlayout.session.project import CHANGED, is_name, select_layouts
+from zlayout.session.revisions import Revision, catalog_settings, effective_settings, layout_change, read_revision
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
-from zlayout.spec.layouts import parse_table
+from zlayout.spec.layouts import holds, matches, parse_table, rule_of, within
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
-from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
 from zlayout.text import first_of, quote_value
-
-if TYPE_CHECKING:  # only `changed:REV` needs Git
-    from zlayout.session.revisions import Revision
 
 # The codes of the errors for listed names that are not tables of the catalog's format: tables of other formats, and
 # folders. Rules do not apply to these names.
@@ -104,8 +100,6 @@ def changed_layouts(project: Project, patterns: Iterable[str], reading: Reading)
     named = dict.fromkeys(pattern for pattern in patterns if pattern.startswith(CHANGED))
     if not named:
         return {}
-    from zlayout.session.revisions import read_revision
-
     return {text: _since(project, read_revision(project.root, text.removeprefix(CHANGED)), reading) for text in named}
 
 

@@ -29,7 +29,6 @@ from zlayout.formats.undo import Undo
 from zlayout.planner import document
 from zlayout.planner.model import Plan, Status, TablePlan, summary
 from zlayout.planner.run_report import RunReport
-from zlayout.planner.stale import Staleness
 from zlayout.planner.work import SAMPLE_BYTES, PlanOptions
 from zlayout.process import Handler, Interrupted, handled_signals
 from zlayout.records import Command
@@ -38,7 +37,7 @@ from zlayout.report.words import drift_line
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading, read_table
 from zlayout.session.history import append_to_history, follow_publish, with_trends
 from zlayout.session.plan import ProjectPlan, plan_specs
-from zlayout.session.plan_file import review, with_reviewed
+from zlayout.session.plan_file import Staleness, review, with_reviewed
 from zlayout.session.project import (
     known_table,
     layout_of,

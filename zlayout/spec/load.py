@@ -21,7 +21,7 @@ from zlayout.secrets import is_secret, passwords, remember
 from zlayout.spec.allowed import check_settings, java_string
 from zlayout.spec.catalogs import catalog, check_catalog
 from zlayout.spec.check import REMOVED_KEYS, Violation, located, validate
-from zlayout.spec.layouts import LAYOUT_PATTERNS, WORKLOAD_PATTERNS, layout_spec
+from zlayout.spec.layouts import LAYOUT_PATTERNS, WORKLOAD_PATTERNS, layout_rule, layout_spec
 from zlayout.spec.model import (
     CatalogConfig,
     Export,
@@ -34,7 +34,6 @@ from zlayout.spec.model import (
     SparkConfig,
     maintenance_of,
 )
-from zlayout.spec.rules import layout_rule
 from zlayout.spec.yaml import Document, read
 from zlayout.text import quote_value
 

@@ -535,7 +535,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class LayoutRule:
-    """A layout spec for all tables that a pattern matches. `zlayout.spec.rules` decides which table has which rule.
+    """A layout spec for all tables that a pattern matches. `zlayout.spec.layouts` decides which table has which rule.
 
     Attributes:
         pattern: The name of a catalog, and globs for namespace and table.

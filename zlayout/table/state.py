@@ -64,7 +64,7 @@ def is_text(type_: pa.DataType) -> bool:
 class LayoutRecord:
     """What the table stores about laid-out files.
 
-    `zlayout.spec.renames` converts id and settings to the present names of the columns.
+    `zlayout.spec.semantics` converts id and settings to the present names of the columns.
 
     Attributes:
         layout_id: The layout id.

@@ -28,7 +28,7 @@ from zlayout.formats.base import (
 from zlayout.formats.undo import Undo
 from zlayout.planner import selection as accepted
 from zlayout.spec.model import Layout, TableName
-from zlayout.spec.renames import present_records
+from zlayout.spec.semantics import present_records
 from zlayout.table.metrics import layout_metrics, measure_baselines
 from zlayout.table.samples import KeySample, RowGroups, StoredRows
 from zlayout.table.state import (

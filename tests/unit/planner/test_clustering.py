@@ -20,8 +20,8 @@ from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilber
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
 from zlayout.planner.model import Plan, Wait
-from zlayout.planner.stale import staleness
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan_file import staleness
 from zlayout.spec.model import CLUSTERED_BY, LayoutSpec
 from zlayout.table.state import Column, LayoutRecord, Partition, TableState, null_values
 

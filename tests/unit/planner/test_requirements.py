@@ -11,8 +11,8 @@ from zlayout.errors import CommitConflict
 from zlayout.formats.kernel.requirements import require_location
 from zlayout.planner.actions import Requirements
 from zlayout.planner.diff import decide
-from zlayout.planner.stale import staleness
 from zlayout.planner.work import PlannedTable
+from zlayout.session.plan_file import staleness
 from zlayout.table.state import PartitionField, TableState
 
 THEN = state(File(0, 9), File(0, 9))

@@ -10,8 +10,8 @@ from unit.planner.plans import DELTA, SPEC, File, state
 from zlayout.errors import Location
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, RewriteGroup
 from zlayout.planner.diff import decide
-from zlayout.planner.stale import Staleness, staleness
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan_file import Staleness, staleness
 from zlayout.spec.model import LayoutSpec, ZorderColumn
 from zlayout.table.state import Column, FileTable, PartitionField, TableState
 

@@ -9,8 +9,7 @@ from support.runs import plan_and_apply
 from zlayout.errors import Location
 from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where
-from zlayout.spec.renames import in_case_of
-from zlayout.spec.semantics import check
+from zlayout.spec.semantics import check, in_case_of
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column, TableState
 

@@ -13,8 +13,7 @@ from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.session.import_ import recorded_settings
 from zlayout.spec.model import Layout, ZorderColumn
-from zlayout.spec.renames import present_records
-from zlayout.spec.semantics import check
+from zlayout.spec.semantics import check, present_records
 from zlayout.table.state import Column, LayoutRecord, TableState
 
 KIND = pa.int64()

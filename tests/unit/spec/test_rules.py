@@ -6,9 +6,8 @@ import pytest
 from unit.spec.conftest import PROJECT, Load
 
 from zlayout.errors import Location, SpecError
-from zlayout.spec.layouts import parse_table
+from zlayout.spec.layouts import matches, parse_table, rule_of, within
 from zlayout.spec.model import LayoutRule, TableName
-from zlayout.spec.rules import matches, rule_of, within
 
 RULE = """version: 1
 match: lake.sales.*

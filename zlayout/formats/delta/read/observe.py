@@ -72,7 +72,7 @@ from zlayout.predicate.model import renamed
 from zlayout.predicate.parse import parse_where
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import CLUSTERED_BY, TableName
-from zlayout.spec.renames import present_records
+from zlayout.spec.semantics import present_records
 from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, maintained_by
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain

@@ -12,7 +12,7 @@ import pyarrow as pa
 from zlayout.errors import CommitConflict, Diagnostic, Refused, first_line
 from zlayout.formats.base import PlannedTable
 from zlayout.formats.kernel.requirements import partitions_of
-from zlayout.planner.refused import refusals_of
+from zlayout.planner.selection import refusals_of
 from zlayout.spec.model import TableName
 from zlayout.table.location import S3_SCHEMES
 from zlayout.table.outside import counted, find_outside

@@ -45,7 +45,7 @@ from zlayout.formats.iceberg.read.support import (
 )
 from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.spec.renames import present_records
+from zlayout.spec.semantics import present_records
 from zlayout.table.external import Ordering
 from zlayout.table.state import (
     Baseline,
