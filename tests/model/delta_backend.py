@@ -32,7 +32,7 @@ from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.features import refusals
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.log import GROUP, LAYOUT_ID
-from zlayout.formats.delta.write import commit, jvm, rebase, transaction
+from zlayout.formats.delta.write import commit, jvm, transaction
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, Int64, TableState
@@ -278,7 +278,7 @@ def write_groups(
     return [Rewritten(g, of) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
 
 
-def numbered(reader: rebase.Reader, files: Seq) -> rebases.Rows:
+def numbered(reader: commit.Reader, files: Seq) -> rebases.Rows:
     """Stands in for the frames of `rebase.Reader`."""
     lineage = cast(StandIn, reader.delta).table.lineage
     return rebases.Rows(
@@ -322,8 +322,8 @@ def stand_in() -> Iterator[None]:
             (commit, "layout_tags", cache(commit.layout_tags)),
             (transaction, "version_with_marker", version_with_marker),
             (transaction, "add_files_at", chosen_adds),
-            (rebase.Reader, "pinned", numbered),
-            (rebase.Reader, "written", numbered),
+            (commit.Reader, "pinned", numbered),
+            (commit.Reader, "written", numbered),
         ):
             stack.enter_context(patch.object(module, name, value))
         stack.enter_context(spark_job.stand_in())

@@ -26,7 +26,7 @@ from zlayout.formats.base import PlannedTable
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, rebase, settings, staging
+from zlayout.formats.iceberg.write import commit, jvm, settings, staging
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName
@@ -92,7 +92,7 @@ def tasks_of(client: StandIn, table: Loaded, snapshot: int, paths: pa.Array) -> 
     )
 
 
-def numbered(reader: rebase.Reader, files: Sequence[Task]) -> rebases.Rows:  # noqa: ARG001
+def numbered(reader: commit.Reader, files: Sequence[Task]) -> rebases.Rows:  # noqa: ARG001
     """Stands in for the frames of `rebase.Reader`."""
     return rebases.Rows(
         (number, position, row)
@@ -170,12 +170,12 @@ def stand_in() -> Iterator[None]:
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),
             (staging.Staged, "new_tasks", lambda _, handles: Seq(Task.of_new(file) for file in handles)),
-            (rebase, "JavaClasses", lambda _: SimpleNamespace(missing=lambda _: "")),
-            (rebase, "DeleteFiles", Deletes),
-            (rebase, "is_ancestor", lambda *_: True),
-            (rebase, "tasks_of", tasks_of),
-            (rebase.Reader, "pinned", numbered),
-            (rebase.Reader, "written", numbered),
+            (commit, "JavaClasses", lambda _: SimpleNamespace(missing=lambda _: "")),
+            (commit, "DeleteFiles", Deletes),
+            (commit, "is_ancestor", lambda *_: True),
+            (commit, "tasks_of", tasks_of),
+            (commit.Reader, "pinned", numbered),
+            (commit.Reader, "written", numbered),
             (settings, "live_snapshots", live_snapshots),
             (commit, "run_commits", run_commits),
         ):

@@ -96,7 +96,7 @@ class Content:
 
 
 class Deletes:
-    """Stands in for `zlayout.formats.iceberg.write.rebase.DeleteFiles`."""
+    """Stands in for `zlayout.formats.iceberg.write.commit.DeleteFiles`."""
 
     def __init__(self, pinned: Any) -> None:
         self._client: StandIn = pinned.jvm

@@ -11,10 +11,10 @@ from model.iceberg_java import Deletes, Rewrite, Task
 from model.mutant import Mutant, patched
 from model.worlds import Scenario
 
-from zlayout.formats.delta.write.rebase import Rebase
-from zlayout.formats.iceberg.write import rebase as of_iceberg
+from zlayout.formats.delta.write.commit import Rebase
+from zlayout.formats.iceberg.write import commit as of_iceberg
 from zlayout.formats.iceberg.write.commit import Committer
-from zlayout.formats.iceberg.write.rebase import Rebase as IcebergRebase
+from zlayout.formats.iceberg.write.commit import Rebase as IcebergRebase
 from zlayout.formats.kernel import rebase
 from zlayout.rewrite import gate
 from zlayout.table.state import Int64

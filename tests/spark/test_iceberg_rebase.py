@@ -18,8 +18,7 @@ from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, GroupFailed, Notice
-from zlayout.formats.iceberg.write.commit import Committer
-from zlayout.formats.iceberg.write.rebase import DeleteFiles
+from zlayout.formats.iceberg.write.commit import Committer, DeleteFiles
 from zlayout.formats.kernel import rebase
 
 COPY_ON_WRITE = "alter table {t} set tblproperties ('write.delete.mode' = 'copy-on-write')"

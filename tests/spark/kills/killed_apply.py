@@ -17,11 +17,11 @@ from spark.kills.deadly import Moment, Targets, install
 
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import commit as delta_commit
+from zlayout.formats.delta.write import commit as delta_rebase
 from zlayout.formats.delta.write import optimize as delta_settings
-from zlayout.formats.delta.write import rebase as delta_rebase
 from zlayout.formats.delta.write.transaction import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
-from zlayout.formats.iceberg.write import rebase as iceberg_rebase
+from zlayout.formats.iceberg.write import commit as iceberg_rebase
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.formats.kernel import rebase
