@@ -25,7 +25,6 @@ from lineitem import DELTA, ICEBERG, Bench, open_bench
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
 from zlayout.advisor.model import Choice, Study, TableQuery
 from zlayout.advisor.query_costs import rewrite_of_table
-from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, study
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
@@ -33,10 +32,12 @@ from zlayout.session.apply import apply_table
 from zlayout.session.import_ import parse_columns
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
+from zlayout.session.sampling import draw_sample
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.samples import KeySample
 from zlayout.table.state import TableState
-from zlayout.workload import Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Workload
 
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "workloads" / "tpch.sql"

@@ -25,7 +25,7 @@ from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_tables
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, Tolerance, ZorderColumn
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 DAYS = 15  # before the first append, and of late rows
 ASKED_DAYS, QUERIES = 3, 40

@@ -37,8 +37,7 @@ from peak import peak_mb
 from scale_cluster import WORKERS, cluster_cases
 from scale_tables import write_tables
 
-from zlayout.curve.layout import FileMap, build
-from zlayout.curve.two_levels import Refined, build_boxes, join, refine
+from zlayout.curve.layout import FileMap, Refined, build, build_boxes, join, refine
 from zlayout.rewrite.engine import BOX_SAMPLE_ROWS, MAX_CHUNK_ROWS
 from zlayout.rewrite.rows import MAX_SAMPLE_ROWS, MIN_ROWS_PER_FILE, rows_per_file
 from zlayout.spec.model import Layout, ZorderColumn

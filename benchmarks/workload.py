@@ -29,7 +29,6 @@ from results import replace_section
 from zlayout.advisor.costs import column_shares, in_partitions, lowest, measure, queries_on
 from zlayout.advisor.model import Choice, Study, TableQuery
 from zlayout.advisor.query_costs import rewrite_of_table
-from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, study
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
@@ -37,10 +36,11 @@ from zlayout.planner.simulation import Rewrite, draws_of
 from zlayout.session.apply import apply_table
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
+from zlayout.session.sampling import draw_sample
 from zlayout.session.trial import replay
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.state import TableState
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "workload.json"

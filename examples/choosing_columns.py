@@ -30,7 +30,8 @@ from zlayout.spec.model import CURVES, Layout, TableName, ZorderColumn
 from zlayout.table.partition import Partition
 from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import Column, FileTable, TableState
-from zlayout.workload import Query, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Query
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"

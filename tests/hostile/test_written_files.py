@@ -13,7 +13,6 @@ from hostile.asking import ask
 from support.sources import PACKAGE, SOURCES, nodes
 from unit.advisor.tables import sample_of
 
-from zlayout.advisor import spark_sample
 from zlayout.report.formats import REPORTERS
 from zlayout.table.samples import KeySample
 
@@ -44,7 +43,7 @@ def canary(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
         keys = {name: pa.array(range(100), pa.int64()) for name in arguments[3]}
         return sample_of(keys, np.zeros(100), 1)
 
-    monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    monkeypatch.setattr("zlayout.session.advise.draw_sample", draw)
     monkeypatch.setattr("zlayout.session.sampling.SMALL_BYTES", 0)
     outside = tmp_path_factory.mktemp("outside")
     (outside / "canary").write_text("kept")

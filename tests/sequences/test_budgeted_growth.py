@@ -21,7 +21,7 @@ from zlayout.planner.work import PlanOptions
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.plan import plan_tables
 from zlayout.spec.model import LayoutSpec
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 DAYS, ROWS_PER_DAY, APPENDS, ROWS_PER_APPEND = 15, 1000, 12, 300
 

@@ -33,8 +33,7 @@ from support.projects import Cli
 from support.servers import CREDENTIALS
 
 from zlayout.formats.iceberg.read import catalog
-from zlayout.session.doctor import Check, CheckStatus, Step, doctor
-from zlayout.session.iam import Policy, iam_policies
+from zlayout.session.doctor import Check, CheckStatus, Policy, Step, doctor, iam_policies
 from zlayout.session.project import load_project
 
 ROWS = pa.table({"a": pa.array(range(100), pa.int64())})

@@ -17,13 +17,13 @@ from support.runs import plan_and_apply
 from zlayout.advisor.costs import costs, in_partitions, queries_on
 from zlayout.advisor.model import Study
 from zlayout.advisor.query_costs import rewrite_of_table
-from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, study
+from zlayout.session.sampling import draw_sample
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.samples import KeySample
 from zlayout.table.state import TableState
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 ROWS, FILES = 24_000, 24
 CONDITIONS = [

@@ -10,11 +10,11 @@ import pytest
 from spark.subjects import DeltaSubject
 from support.builders import make_layout
 
-from zlayout.advisor.spark_sample import draw_sample
 from zlayout.errors import Location
 from zlayout.formats.base import Commit
 from zlayout.predicate.evaluate import answers, known
 from zlayout.predicate.parse import parse_where
+from zlayout.session.sampling import draw_sample
 from zlayout.spark import versions
 from zlayout.spec.model import TableName
 from zlayout.table.partition import FarTime

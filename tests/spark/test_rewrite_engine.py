@@ -229,7 +229,7 @@ def two_levels(monkeypatch):
     monkeypatch.setattr("zlayout.rewrite.engine.MAX_SAMPLE_ROWS", 2000)
     monkeypatch.setattr("zlayout.rewrite.engine.BOX_SAMPLE_ROWS", 4000)
     monkeypatch.setattr("zlayout.rewrite.engine.MAX_CHUNK_ROWS", 1500)
-    monkeypatch.setattr("zlayout.curve.two_levels.FILES_PER_BOX", 4)
+    monkeypatch.setattr("zlayout.curve.layout.FILES_PER_BOX", 4)
 
 
 @pytest.mark.usefixtures("two_levels")

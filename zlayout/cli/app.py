@@ -19,9 +19,9 @@ from typer.models import CommandFunctionType
 
 import zlayout
 from zlayout.cli.console import Color, Console
-from zlayout.errors import ZlayoutError
+from zlayout.errors import SpecError, ZlayoutError
 from zlayout.process import signal_of
-from zlayout.report.words import number, printable
+from zlayout.report.words import number, printable, without_commands
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.text import plural
 
@@ -417,8 +417,6 @@ def import_queries(
 
     Reads query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
     """
-    from zlayout.errors import SpecError
-    from zlayout.report.words import without_commands
     from zlayout.session.import_ import import_workload
     from zlayout.session.project import load_project
     from zlayout.spec.load import shown
@@ -566,12 +564,12 @@ def _renderer(output: str, console: Console) -> Callable[[Study], str]:
 
         return to_json
     if output == "html":
-        from zlayout.advisor.page import render as as_page
+        from zlayout.advisor.reports import render_page as as_page
         from zlayout.report.formats import check_available
 
         check_available("html")
         return as_page
-    from zlayout.advisor.text import render as as_text
+    from zlayout.advisor.reports import render as as_text
 
     width = console.text_options().width
     return lambda found: as_text(found, width, verbose=console.verbose)
@@ -947,8 +945,8 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
-        from zlayout.cli.plan import PlanTerminal, command_line
         from zlayout.cli.reports import parse_reports
+        from zlayout.cli.terminal import PlanTerminal, command_line
         from zlayout.planner.work import PlanOptions
         from zlayout.session.project import parse_budget, parse_duration
         from zlayout.session.session import PlanRequest, Session
@@ -1041,8 +1039,8 @@ def drift(
     Exits with 2 if a table is not as declared or its layout no longer fits, with 1 on errors.
     """
     with Console().starting():
-        from zlayout.cli.plan import DriftTerminal, command_line
         from zlayout.cli.reports import parse_reports
+        from zlayout.cli.terminal import DriftTerminal, command_line
         from zlayout.session.session import PlanRequest, Session
 
     reports = parse_reports(report or (), show_values)
@@ -1069,8 +1067,8 @@ def show(
     color: ColorMode = Color.AUTO,
 ) -> int:
     """Show a saved plan. Reads no table."""
-    from zlayout.cli.plan import show_command
     from zlayout.cli.reports import parse_reports
+    from zlayout.cli.terminal import show_command
 
     reports = parse_reports(report or (), show_values)
     return show_command(

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from zlayout.cli.console import Console
-from zlayout.cli.plan import heading
-from zlayout.cli.terminal import Terminal
+from zlayout.cli.terminal import Terminal, heading
 from zlayout.errors import NotApproved, SpecError
 from zlayout.formats.trial import Trial
 from zlayout.formats.undo import Undo, total

@@ -15,7 +15,7 @@ from zlayout.errors import Location, SpecError, TableError, ZlayoutError
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import Reading
-from zlayout.session.doctor import CheckStatus, Step, doctor
+from zlayout.session.doctor import MAX_POLICY_LENGTH, CheckStatus, Step, doctor, iam_policies
 from zlayout.session.import_ import (
     RECORDED,
     UNORDERED,
@@ -170,8 +170,8 @@ def _after_init(request: Request, layouts: Sequence[ImportedLayout], console: Co
         else:
             console.say("Next: run `zlayout validate`, then `zlayout plan`.")
         return
-    from zlayout.cli.plan import PlanTerminal, command_line
     from zlayout.cli.reports import Reports
+    from zlayout.cli.terminal import PlanTerminal, command_line
     from zlayout.session.session import PlanRequest, Session
 
     written = load_project(request.folder)
@@ -248,8 +248,6 @@ _STEP_WIDTH = max(map(len, Step))
 
 def iam_command(project: Path, catalogs: Sequence[str], console: Console, reading: Reading) -> int:
     """Print the IAM policies as JSON. Return 1 if one is not exact or there is none, else 0."""
-    from zlayout.session.iam import MAX_CHARACTERS, iam_policies
-
     found = iam_policies(load_project(project), catalogs, reading)
     for diagnostic in found.problems:
         console.diagnose(replace(diagnostic, severity="warning"))
@@ -257,9 +255,9 @@ def iam_command(project: Path, catalogs: Sequence[str], console: Console, readin
         console.say("no table of these catalogs is on AWS", "warning")
         return 1
     console.result(json_text({"plan": found.plan, "apply": found.apply}) + "\n")
-    if len(json_text(found.apply, None)) > MAX_CHARACTERS:
+    if len(json_text(found.apply, None)) > MAX_POLICY_LENGTH:
         console.say(
-            f"The policy for apply has more than {MAX_CHARACTERS:,} characters, the limit of a managed policy. "
+            f"The policy for apply has more than {MAX_POLICY_LENGTH:,} characters, the limit of a managed policy. "
             "Divide it, for example by catalogs: `zlayout doctor --iam CATALOG`.",
             "warning",
         )

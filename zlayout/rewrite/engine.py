@@ -22,9 +22,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from zlayout.curve.layout import FileMap, LeafOrder, build_map, leaf_order
+from zlayout.curve.layout import Boxes, FileMap, LeafOrder, Refined, build_boxes, build_map, join, leaf_order, refine
 from zlayout.curve.tree import Int32, Int64
-from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.errors import Diagnostic, Refused, ZlayoutError, first_line
 from zlayout.rewrite.gate import Gate
 from zlayout.rewrite.place import (

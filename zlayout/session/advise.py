@@ -29,7 +29,7 @@ from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.plan import every_backend
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
-from zlayout.session.sampling import rows_of_small, stored_rows
+from zlayout.session.sampling import draw_sample, rows_of_small, stored_rows
 from zlayout.session.workloads import on_table_of, sources_of
 from zlayout.spark.session import SparkRuntime, runtime_for
 from zlayout.spec.formats import FORMATS
@@ -38,7 +38,7 @@ from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, Ta
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.text import first_of
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,8 +173,6 @@ def make_study(
     sampled = tuple(dict.fromkeys((*columns, *columns_of_moves(state, state.partition_fields))))
     sample = rows_of_small(backend, name, state, sampled, rows, options.seed)
     if sample is None:
-        from zlayout.advisor.spark_sample import draw_sample
-
         give_back_freed_memory()  # the JVM of Spark needs the memory
         with runtime:
             sample = draw_sample(backend, name, state, sampled, rows, options.seed)

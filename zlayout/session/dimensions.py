@@ -32,8 +32,8 @@ from zlayout.table.location import canonical
 from zlayout.table.partition import source_columns
 from zlayout.table.state import Column, TableState
 from zlayout.text import path_of, quote_value
-from zlayout.workload import Workload, read_workload
-from zlayout.workload.model import Scan
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Scan, Workload
 from zlayout.workload.queries import FURTHER
 
 # The limits on what is read of one other table, and on the number of these tables.

@@ -8,19 +8,15 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult, Trend
 from zlayout.planner.work import PlannedTable
-from zlayout.records import MAX_RECORDS, Command, Growth, Record, growths, records_of, touched_trend
+from zlayout.records import MAX_RECORDS, Command, Growth, Record, SqliteStore, growths, records_of, touched_trend
 from zlayout.session.project import known_table, layout_of, require_count
 from zlayout.session.rules import require_branches, table_on
 from zlayout.spec.model import Project, TableName
-
-if TYPE_CHECKING:
-    from zlayout.records import SqliteStore
 
 # The number of records that a trend in a report shows.
 MAX_POINTS = 30
@@ -146,8 +142,6 @@ def _store(project: Project) -> SqliteStore | None:
     config = project.history
     if config is None:
         return None
-    from zlayout.records import SqliteStore  # imported here because most projects keep no history
-
     return SqliteStore(config.path, config.keep_days)
 
 

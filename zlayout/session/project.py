@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zlayout.errors import Location, SpecError
-from zlayout.spec.layouts import parse_table
+from zlayout.spec.layouts import parse_table, size_in_bytes
 from zlayout.spec.load import WILDCARDS, find_project
 from zlayout.spec.load import load_project as load
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName, duration_of
@@ -79,8 +79,6 @@ def _found(value: object) -> str:
 
 def parse_budget(size: int | str | None) -> int | None:
     """Convert a budget to bytes; a string is a number or a size such as `100GiB`. Raises SpecError ZL050."""
-    from zlayout.spec.layouts import size_in_bytes  # imported here so that `zlayout --help` does not import YAML
-
     try:
         if isinstance(size, str):
             size = int(size) if size.isdecimal() else size_in_bytes(size)

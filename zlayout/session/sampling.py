@@ -1,4 +1,7 @@
-"""Sample the key columns of tables, to forecast the result of their rewrites. Starts no JVM."""
+"""Sample the key columns of tables: to forecast the result of their rewrites, and to simulate layouts.
+
+Only `draw_sample`, which draws the rows of a large table, needs Spark.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import unaddressable
@@ -17,9 +21,10 @@ from zlayout.planner.sampled import columns_to_sample, files_to_sample, predicti
 from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
 from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
+from zlayout.spark.session import check_pyspark
 from zlayout.spec.model import TableName
 from zlayout.table.samples import KeySample, NotParquetError, StoredRows, rows_drawn
-from zlayout.table.state import WRONG_ROW_COUNTS, Int64, TableState
+from zlayout.table.state import PREFIX, WRONG_ROW_COUNTS, Int64, TableState
 
 SEED = 1
 CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"
@@ -76,7 +81,7 @@ def rows_of_small(
 ) -> KeySample | None:
     """Draw rows of a small table without Spark.
 
-    The arguments and the result are those of `zlayout.advisor.spark_sample.draw_sample`.
+    The arguments and the result are those of `draw_sample`.
 
     Returns:
         The rows; None if the table is not small, if rows of its files are deleted, or if its files cannot be read here.
@@ -188,3 +193,61 @@ def begin_predictions(
 def sampled_late(table: PlannedTable, timeout: float) -> PlannedTable:
     """Return the table with a warning (ZL410) that the data files could not be read within `timeout` seconds."""
     return _not_sampled(table, f"no answer within {timeout:g} s")
+
+
+_FILE = f"{PREFIX}file"
+_DRAW = f"{PREFIX}draw"
+# Factor by which more rows are drawn than requested, because each row is drawn independently and their number varies.
+_MARGIN = 1.05
+
+
+def draw_sample(
+    backend: Backend, table: TableName, state: TableState, columns: Sequence[str], rows: int, seed: int
+) -> KeySample:
+    """Draw rows of the observed version of a table, with the file of each row.
+
+    The same seed draws the same rows from the same files. On Delta this holds only if Spark splits the files in the
+    same way, because not every Delta table provides the position of a row.
+
+    Args:
+        backend: The backend of the table.
+        table: The name of the table.
+        state: The observed table.
+        columns: The columns to draw.
+        rows: The number of rows. The result has about as many, but never more.
+        seed: The seed of the random numbers.
+
+    Returns:
+        The rows. Their types are those of the bounds in `state`.
+
+    Raises:
+        EngineError: ZL301 to ZL306, ZL314.
+    """
+    check_pyspark()
+    from pyspark.sql import functions as F
+
+    from zlayout.formats.kernel.outcome import Failures, java_errors
+    from zlayout.rewrite.rows import key_column
+    from zlayout.spark.arrow import to_arrow
+
+    with java_errors(f"{table}: drawing a sample", Failures()):
+        source = backend.sample_source(table, state, seed)
+        known = int(state.files.live_rows.sum())
+        share = min(1.0, _MARGIN * rows / max(known, 1))
+        wanted = {name: f"key{i}" for i, name in enumerate(columns)}
+        picked = [key_column(name).alias(alias) for name, alias in wanted.items()]
+        drawn = source.frame.select(*picked, source.file.alias(_FILE), source.draw.alias(_DRAW))
+        data = to_arrow(drawn.where(F.col(_DRAW) < share))
+        paths = source.paths()
+    # The order of the random numbers does not depend on the order in which Spark reads the files.
+    data = data.take(pc.sort_indices(data[_DRAW])[:rows])
+    keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
+    found = pc.index_in(data[_FILE], paths).combine_chunks()
+    file = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return rows_drawn(keys, file, seed, complete=len(data) >= known)
+
+
+def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:
+    flat = values.combine_chunks()
+    column = state.column(name)
+    return flat if column is None or flat.type == column.type else flat.cast(column.type)

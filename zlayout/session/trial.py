@@ -33,7 +33,8 @@ from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.text import plural, quote_value
-from zlayout.workload import Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -37,7 +37,8 @@ from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.samples import KeySample, StoredRows
 from zlayout.table.state import TableState
 from zlayout.text import first_of, plural, size
-from zlayout.workload import Query, Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Query, Workload
 
 MAX_UNREAD_SHOWN = 3
 

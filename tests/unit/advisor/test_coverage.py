@@ -16,13 +16,14 @@ from unit.advisor.tables import sample_of, table_state
 from zlayout.advisor.compare import to_document
 from zlayout.advisor.costs import costs, in_partitions, lowest, queries_on
 from zlayout.advisor.model import Study, TableWorkload, Use
-from zlayout.advisor.page import render as as_page
+from zlayout.advisor.reports import render as as_text
+from zlayout.advisor.reports import render_page as as_page
 from zlayout.advisor.study import Question, study, with_workload
-from zlayout.advisor.text import render as as_text
 from zlayout.planner.simulation import draw, new_files, whole_rewrite
 from zlayout.predicate.model import Compare
 from zlayout.spec.model import TableName
-from zlayout.workload import Query, Scan, Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Query, Scan, Workload
 
 TABLE = TableName("lake", ("db",), "t")
 NOW = datetime(2026, 3, 1)

@@ -34,7 +34,7 @@ from zlayout.planner.simulation import Drawn, whole_rewrite
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.state import TableState
-from zlayout.workload import Query
+from zlayout.workload.model import Query
 
 ROWS, FILES = 20_000, 24
 RANDOM = np.random.default_rng(2)

@@ -24,7 +24,7 @@ from zlayout.predicate.prune import may_match
 from zlayout.session.dimensions import OtherTables
 from zlayout.spec.model import Export, Project, SparkConfig, TableName
 from zlayout.table.state import Column, ColumnBounds
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 FILES, ROWS_PER_FILE = 40, 25
 DAYS, ITEMS, STORES, REGIONS = 120, 60, 12, 4

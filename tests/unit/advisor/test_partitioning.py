@@ -22,7 +22,7 @@ from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import parse
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column
-from zlayout.workload import Query
+from zlayout.workload.model import Query
 
 ROWS, FILES, MONTHS, ROW_BYTES = 24_000, 48, 24, 10
 RANDOM = np.random.default_rng(4)

@@ -16,7 +16,8 @@ from zlayout.predicate.model import And, Compare, In
 from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import TableState
-from zlayout.workload import Query, Scan, Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Query, Scan, Workload
 
 TABLE = TableName("lake", ("db",), "T")
 DATA = lineitem_like(100)

@@ -14,12 +14,12 @@ from unit.advisor.tables import sample_of, table_state
 
 from zlayout.advisor.compare import remarks, shorten, to_json
 from zlayout.advisor.model import Coverage, Study, TableQuery, TableWorkload, Use
-from zlayout.advisor.page import render as as_page
+from zlayout.advisor.reports import render as as_text
+from zlayout.advisor.reports import render_page as as_page
 from zlayout.advisor.study import Question, study, with_workload
-from zlayout.advisor.text import render as as_text
 from zlayout.planner.simulation import whole_rewrite
 from zlayout.predicate.model import Compare
-from zlayout.workload import Query, Unused, Workload
+from zlayout.workload.model import Query, Unused, Workload
 
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 LONG = "a.very.long.nested.column.name." + "x" * 60

@@ -14,7 +14,6 @@ from pyiceberg.expressions import LessThan
 from support.projects import write_project
 
 import zlayout
-from zlayout.advisor import spark_sample
 from zlayout.advisor import study as studied
 from zlayout.advisor.model import Study
 from zlayout.formats.delta.backend import DeltaBackend
@@ -109,7 +108,7 @@ def advised(monkeypatch: pytest.MonkeyPatch, max_bytes: int = 2**24) -> Study:
     def draw(backend: Any, table: Any, state: TableState, columns: Any, _rows: int, _seed: int) -> Any:
         return backend.sample_keys(table, state, np.arange(len(state.files)), columns, max_bytes, SEED)
 
-    monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    monkeypatch.setattr("zlayout.session.advise.draw_sample", draw)
     monkeypatch.setattr("zlayout.session.sampling.SMALL_BYTES", 0)
     return zlayout.advise(zlayout.load_project(), "lake.db.orders", ())
 

@@ -16,7 +16,7 @@ from zlayout.planner.simulation import Drawn, new_files, targets_of, whole_rewri
 from zlayout.predicate.model import And, Compare, Predicate
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import parse
-from zlayout.workload import Query
+from zlayout.workload.model import Query
 
 ROWS = 20_000
 DATA = lineitem_like(ROWS, seed=3)

@@ -20,7 +20,7 @@ from zlayout.planner.simulation import new_files, whole_rewrite
 from zlayout.predicate.model import And, Compare, In, IsNull, Or, Predicate
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.metrics import layout_metrics
-from zlayout.workload import Query
+from zlayout.workload.model import Query
 
 DATA = lineitem_like(4_000)
 ALL = (np.ones(1, bool),)

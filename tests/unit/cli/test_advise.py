@@ -14,7 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 from support.projects import Cli, Scripted, write_project
 from unit.advisor.tables import sample_of
 
-from zlayout.advisor import spark_sample
 from zlayout.cli.main import run
 from zlayout.errors import Diagnostic
 from zlayout.session import sampling
@@ -70,7 +69,7 @@ def drawn(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Draw
         keys = {name: data[name].combine_chunks().take(pa.array(order)) for name in columns}
         return sample_of(keys, np.zeros(len(order)), seed, len(data))
 
-    monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    monkeypatch.setattr("zlayout.session.advise.draw_sample", draw)
     monkeypatch.setattr(sampling, "SMALL_BYTES", 0)
     return asked
 

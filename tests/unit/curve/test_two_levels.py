@@ -7,16 +7,15 @@ import pyarrow as pa
 import pytest
 from support.boxes import touched_of
 
-from zlayout.curve import two_levels
-from zlayout.curve.layout import FileMap, build
-from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
+from zlayout.curve import layout
+from zlayout.curve.layout import Boxes, FileMap, Refined, build, build_boxes, join, refine
 
 WEIGHTS = {"a": 1.0, "b": 1.0}
 
 
 @pytest.fixture(autouse=True)
 def small_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_levels, "FILES_PER_BOX", 12)
+    monkeypatch.setattr(layout, "FILES_PER_BOX", 12)
 
 
 def table(rows: int, shape: str = "uniform") -> dict[str, pa.Array]:
@@ -169,7 +168,7 @@ def test_a_large_key_among_rows_without_keys_stays_one_file() -> None:
 
 def test_a_box_without_rows_of_the_second_sample_is_one_file() -> None:
     keys = table(5000)
-    boxes: Boxes = build_boxes(keys, WEIGHTS, 4 * two_levels.FILES_PER_BOX)
+    boxes: Boxes = build_boxes(keys, WEIGHTS, 4 * layout.FILES_PER_BOX)
     assert boxes.map.files == 4
     none = {name: values[:0] for name, values in keys.items()}
     built = join(boxes, [refine(boxes, none, np.zeros(0, np.int64), 4, WEIGHTS, 10, False, 0)], 10, False)

@@ -10,7 +10,8 @@ from unit.workload.test_event_log import HEAD, delta
 from unit.workload.test_event_log import start as execution
 
 from zlayout.predicate.model import And, Compare, Predicate
-from zlayout.workload import Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Workload
 
 NOW = datetime(2026, 3, 1, 12, 30)
 FIVE = Compare("x", "=", 5)

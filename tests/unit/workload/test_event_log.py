@@ -13,7 +13,7 @@ import zstandard
 
 from zlayout.errors import SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.workload import event_log, files, read_workload, statements
+from zlayout.workload import event_log, files, statements
 from zlayout.workload.event_log import (
     NOT_READ,
     LeftOut,
@@ -25,6 +25,7 @@ from zlayout.workload.event_log import (
     pushed_filters,
     sql_filters,
 )
+from zlayout.workload.files import read_workload
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
 LOGS = REAL.parent / "event-logs"

@@ -14,8 +14,8 @@ import zstandard
 import zlayout
 from zlayout.predicate.model import Compare, In, InKeys, Keys, Predicate, conjunction
 from zlayout.predicate.parse import to_sql
-from zlayout.workload import read_workload
 from zlayout.workload.event_log import MAX_HOPS, NOT_READ, NOT_TRACED, read_event_log
+from zlayout.workload.files import read_workload
 from zlayout.workload.histories import read_history
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "event-log-joins"

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import SpecError
-from zlayout.workload import Query, Workload, files, read_workload
+from zlayout.workload import files
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Query, Workload
 from zlayout.workload.statements import read_query, split
 
 

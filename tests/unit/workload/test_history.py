@@ -12,7 +12,8 @@ import zstandard
 import zlayout
 from zlayout.cli.main import run
 from zlayout.errors import Location, SpecError
-from zlayout.workload import histories, read_workload
+from zlayout.workload import histories
+from zlayout.workload.files import read_workload
 from zlayout.workload.histories import (
     CHECKED,
     MAX_FIELD,

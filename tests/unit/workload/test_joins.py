@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zlayout.predicate.parse import to_sql
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 COLUMNS = {
     "f": ["f_d", "f_ship", "f_i", "f_t", "x"],

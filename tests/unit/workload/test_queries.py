@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, starts_with
-from zlayout.workload import Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Workload
 
 
 def read(tmp_path: Path, query: str, **columns: list[str]) -> Workload:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from zlayout.predicate.parse import to_sql
-from zlayout.workload import read_workload
+from zlayout.workload.files import read_workload
 
 COLUMNS = {
     "lineorder": [

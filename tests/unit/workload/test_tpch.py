@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
-from zlayout.workload import Workload, read_workload
+from zlayout.workload.files import read_workload
+from zlayout.workload.model import Workload
 
 COLUMNS = {
     "customer": ["c_custkey", "c_mktsegment"],
