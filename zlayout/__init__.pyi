@@ -22,9 +22,9 @@ from zlayout.formats.base import Progress as Progress
 from zlayout.formats.base import Stage as Stage
 from zlayout.formats.trial import Trial as Trial
 from zlayout.formats.undo import Undo as Undo
-from zlayout.planner.actions import Reason as Reason
-from zlayout.planner.actions import RewriteGroup as RewriteGroup
 from zlayout.planner.model import Plan as Plan
+from zlayout.planner.model import Reason as Reason
+from zlayout.planner.model import RewriteGroup as RewriteGroup
 from zlayout.planner.model import Status as Status
 from zlayout.planner.model import TablePlan as TablePlan
 from zlayout.planner.run_report import ResultStatus as ResultStatus

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.model import Reason, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult, Trend
 from zlayout.sqlite_files import Database, open_database, schema
 

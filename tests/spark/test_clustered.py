@@ -12,7 +12,7 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.write import optimize
 from zlayout.formats.delta.write.transaction import Log
-from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
+from zlayout.planner.model import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.work import PlanOptions
 from zlayout.session.import_ import layout_from
 from zlayout.session.plan import PlannedTable, plan_table

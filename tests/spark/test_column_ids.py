@@ -6,8 +6,7 @@ from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import Reason, TablePlan
 from zlayout.planner.selection import PROPERTY, acceptance
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_table

@@ -10,7 +10,7 @@ from contract import Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena, SparkArena, delete_before_first_commit
 from support.builders import make_layout, make_spec
 
-from zlayout.planner.actions import Reason
+from zlayout.planner.model import Reason
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import PlannedTable
 from zlayout.session.results import Applied

@@ -8,8 +8,7 @@ from demo import scanned_files
 from spark.arenas import SparkArena
 from support.ranges import files_touched
 
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import Reason, TablePlan
 from zlayout.session.sampling import SAMPLE_BYTES, sampled
 from zlayout.table.state import TableState
 

@@ -10,8 +10,7 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 from zlayout.formats.base import Commit, GroupFailed
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import Reason, TablePlan
 
 
 @pytest.fixture

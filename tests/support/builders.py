@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from zlayout.errors import Location
-from zlayout.planner.actions import (
+from zlayout.planner.model import (
     Action,
     ChangePartitioning,
     PropertyChange,
@@ -16,8 +16,9 @@ from zlayout.planner.actions import (
     Reason,
     Requirements,
     SetProperties,
+    Status,
+    TablePlan,
 )
-from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.selection import Group
 from zlayout.planner.work import PlannedTable
 from zlayout.predicate.model import Compare

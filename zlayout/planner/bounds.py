@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties, TruncatedBounds
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import PropertyChange, PropertyReason, Reason, SetProperties, TablePlan, TruncatedBounds
 from zlayout.planner.notes import truncation_notes
 from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.work import PlannedTable

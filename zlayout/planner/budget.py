@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import RankedBy, Status, Wait, WaitingGroups
+from zlayout.planner.model import RankedBy, Reason, Status, Wait, WaitingGroups
 from zlayout.planner.notes import budget_too_small
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.selection import Group, totals

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import ChangeClustering
+from zlayout.planner.model import ChangeClustering
 from zlayout.planner.partitions import Bools, recorded
 from zlayout.spec.model import CLUSTERED_BY, CLUSTERING_CURVE, Layout, LayoutSpec
 from zlayout.table.state import FileTable, TableState

@@ -15,12 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import budget, forecast, ordered, passes
-from zlayout.planner.actions import PropertyChange, Reason, Requirements, SetProperties, TruncatedBounds
+from zlayout.planner import budget, forecast, passes
 from zlayout.planner.bounds import growth_notes, indistinct_anyway, worth_longer
 from zlayout.planner.clustering import clustering_refusals, compare_clustering, left_alone
 from zlayout.planner.decayed import savings
-from zlayout.planner.model import ColumnForecast, FilesAfter, Status, TablePlan, TouchedRange, Wait
+from zlayout.planner.model import (
+    ColumnForecast,
+    FilesAfter,
+    PropertyChange,
+    Reason,
+    Requirements,
+    SetProperties,
+    Status,
+    TablePlan,
+    TouchedRange,
+    TruncatedBounds,
+    Wait,
+)
 from zlayout.planner.notes import (
     adoption_notes,
     branch_refusals,
@@ -45,6 +56,7 @@ from zlayout.planner.notes import (
 from zlayout.planner.partitions import partition_names
 from zlayout.planner.proposal import Proposal, leave_out, pin, select_files
 from zlayout.planner.ranges import files_after, has_values, rewrites_of, touched_ranges, unknown_ranges, with_bytes
+from zlayout.planner.select import ordering_note
 from zlayout.planner.selection import Group, refused_partitions
 from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.work import PlanOptions as PlanOptions
@@ -215,7 +227,7 @@ def _diagnostics(
     decays = any(measure.exceeded for measure in selection.decay)
     selected, left_out = selection.every_group, selection.that_wait(Wait.NO_GAIN)
     changes = proposal.changes_something
-    external = () if selected else ordered.note(spec, state)
+    external = () if selected else ordering_note(spec, state)
     return (
         *proposal.checked,
         *proposal.refusals,

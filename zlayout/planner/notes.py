@@ -11,11 +11,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import ordered
-from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds, truncation_text
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import READS_MORE, SAME_READS, ColumnForecast, FilesAfter, SettingDrift, Wait
+from zlayout.planner.model import (
+    READS_MORE,
+    SAME_READS,
+    ChangePartitioning,
+    ColumnForecast,
+    FilesAfter,
+    PropertyChange,
+    PropertyReason,
+    SettingDrift,
+    TruncatedBounds,
+    Wait,
+    truncation_text,
+)
 from zlayout.planner.partitions import Index
+from zlayout.planner.select import ordering_differences
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import CLUSTERED_BY, CLUSTERING_CURVE, LayoutSpec
@@ -88,7 +99,7 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
     records = [files.layouts[n] for n in numbers[numbers >= 0].tolist()]
     record = next((r for r in records if not layout.covers(r.layout_id, r.settings)), None)
     if record is None:
-        return ordered.differences(spec, state)
+        return ordering_differences(spec, state)
     if (clustered_by := record.settings.get(CLUSTERED_BY)) is not None:
         key, declared = "zorder.columns", list(spec.column_names)
         return (SettingDrift(key, clustered_by, declared, spec.location_of(key)),)

@@ -12,24 +12,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import ordered, passes
-from zlayout.planner.actions import (
+from zlayout.planner import passes
+from zlayout.planner.bounds import indistinct_partitions
+from zlayout.planner.decayed import savings
+from zlayout.planner.forecast import Measured
+from zlayout.planner.model import (
     DECAY_REASONS,
     ChangeClustering,
     ChangePartitioning,
     PropertyChange,
     Reason,
+    Status,
     TruncatedBounds,
+    Wait,
+    WaitingGroups,
 )
-from zlayout.planner.bounds import indistinct_partitions
-from zlayout.planner.decayed import savings
-from zlayout.planner.forecast import Measured
-from zlayout.planner.model import Status, Wait, WaitingGroups
 from zlayout.planner.notes import compare_layout, partitioning
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
 from zlayout.planner.passes.rarely_read import marked
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
-from zlayout.planner.select import SelectionInput
+from zlayout.planner.select import SelectionInput, select
 from zlayout.planner.selection import FileSelection, Group, moved_group, set_refused_aside, totals
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
@@ -188,7 +190,7 @@ def select_files(
     waits = marked(state.files.partitions, options.rarely_read)
 
     def selected(max_bytes: int | None) -> FileSelection:
-        found = ordered.select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
+        found = select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
         found = set_refused_aside(spec, found, state)
         return passes.park(found, state, options, whole=spec.layout.engine != "zlayout")
 

@@ -9,8 +9,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from zlayout.errors import Diagnostic, ZlayoutError
-from zlayout.planner.actions import Count, Histogram, Limited
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Count, Histogram, Limited, Plan, TablePlan
 
 # The picture of a table for the HTML report. It shows a sample of the files.
 #

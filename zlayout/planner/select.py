@@ -4,6 +4,9 @@ A file is *laid out* if the layout of the spec covers its layout record, or if i
 needs no rewrite if one rewrite laid out all of its files. Any other partition has drift (another layout, no layout, or
 an older partitioning) or decay (new files beside laid-out files, or deleted rows). `select` ignores decay within the
 tolerance. Above the tolerance, `merge` chooses the files whose rewrite restores the tolerance at the lowest cost.
+
+The files of a table with an external ordering, in which zlayout has laid out no file, have no layout records. Instead,
+the external ordering is compared with the spec, and the files are measured.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.planner.actions import Reason
+from zlayout.errors import Diagnostic
 from zlayout.planner.clustering import rewritten_by_optimize, without_touched
 from zlayout.planner.decayed import Decayed, measured_partitions, touched_of_new
 from zlayout.planner.forecast import DECIMALS, Measured, best_touched, ideal_touched, measure, touched_ratio
-from zlayout.planner.model import Decay, Measure, Wait
+from zlayout.planner.model import Decay, Measure, Reason, SettingDrift, Wait
 from zlayout.planner.partitions import (
     OVERSIZED_ABOVE,
     SMALL_BELOW,
@@ -34,6 +37,7 @@ from zlayout.planner.partitions import (
     classes_of,
     file_facts,
     much_deleted,
+    partition_facts,
 )
 from zlayout.planner.partitions import partition_facts as facts_of
 from zlayout.planner.passes.rarely_read import waiting_partitions
@@ -794,7 +798,9 @@ class SelectionInput:
         return np.inf if self.max_bytes is None else self.max_bytes
 
 
-def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bools | None = None) -> FileSelection:
+def by_layout_record(
+    given: SelectionInput, arriving: Bools | None = None, rarely_read: Bools | None = None
+) -> FileSelection:
     """Select the files that must be rewritten so that the table is laid out as declared.
 
     Args:
@@ -860,7 +866,7 @@ def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSele
 
     def selected(after: TableState) -> FileSelection:
         arriving = np.arange(len(after.files)) >= len(then.kept)
-        return select(replace(given, state=after, now=measure(after.files, spec)), arriving)
+        return by_layout_record(replace(given, state=after, now=measure(after.files, spec)), arriving)
 
     present = selected(stay)
     chosen = selected(then.state) if len(then.group) else present
@@ -950,3 +956,65 @@ def worst_of(
         for name, values, counted, limit in measures
     )
     return tuple(decay for decay in found if decay.value > 0)
+
+
+def ordering_differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
+    """Return the settings in which the external ordering differs from the spec.
+
+    There are none without an external ordering or z-order columns. For a clustered table, `zlayout.planner.clustering`
+    compares the clustering columns instead.
+    """
+    if (ordering := state.ordering) is None or not spec.layout.orders or state.clustering:
+        return ()
+    compared = (
+        ("zorder.columns", list(ordering.columns), list(spec.column_names)),
+        # A curve over one column is a plain sort.
+        ("zorder.curve", ordering.curve, ordering.curve if len(ordering.columns) == 1 else spec.layout.curve),
+    )
+    return tuple(
+        SettingDrift(key, before, after, spec.location_of(key)) for key, before, after in compared if before != after
+    )
+
+
+def is_ordered_as_declared(spec: LayoutSpec, state: TableState) -> bool:
+    """Return whether the external ordering has the declared columns and curve."""
+    orders = spec.layout.orders and not state.clustering
+    return state.ordering is not None and orders and not ordering_differences(spec, state)
+
+
+def decay_of_ordered(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:
+    """Return the decay measures except `unclustered`, each with its highest value in any partition in scope."""
+    facts, _ = partition_facts(spec, state, state.partition_fields, file_facts(spec, state.files))
+    scope, tolerance = facts.in_scope, spec.tolerance
+    measures = (
+        (Measure.TOUCHED, now.ratio[: len(scope)], scope & (facts.files > 1), tolerance.touched),
+        (Measure.SMALL_FILES, facts.small, scope & (now.targets[: len(scope)] < facts.files), tolerance.small_files),
+        (Measure.DELETED_ROWS, facts.deleted, scope, tolerance.deleted_rows),
+    )
+    return worst_of(measures, np.zeros(len(scope), bool), state.estimated_deletes)
+
+
+def select(given: SelectionInput, rarely_read: Bools | None = None) -> FileSelection:
+    """Select files as `by_layout_record` does, but none of a table that is ordered as declared.
+
+    If such a table exceeds a tolerance, partitions are selected by their bounds alone, because the external ordering no
+    longer counts once zlayout has laid out a file. If the external ordering is not as declared, no file is adopted.
+    """
+    spec, state = given.spec, given.state
+    adopts = not ordering_differences(spec, state) and not state.clustering
+    selection = by_layout_record(replace(given, adopts=adopts), rarely_read=rarely_read)
+    if selection.moves or given.indistinct.any() or not is_ordered_as_declared(spec, state):
+        return selection
+    measured = decay_of_ordered(spec, state, given.now)
+    if any(measure.exceeded for measure in measured):
+        return replace(selection, decay=measured)
+    return replace(selection, groups=(), waiting=(), decay=measured)
+
+
+def ordering_note(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
+    """Return ZL408 for an unchanged table whose external ordering is as declared."""
+    if state.ordering is None or not is_ordered_as_declared(spec, state):
+        return ()
+    message = f"the external ordering ({state.ordering.source}) is as declared; nothing is rewritten"
+    hint = "zlayout lays the table out when it exceeds its tolerance, or no longer reports an ordering"
+    return (Diagnostic("ZL408", message, "note", hint, spec.location_of("zorder.columns")),)

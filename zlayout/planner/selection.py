@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic, Severity
-from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.model import Decay, Wait, WaitingGroups
+from zlayout.planner.model import Decay, Reason, RewriteGroup, Wait, WaitingGroups
 from zlayout.planner.partitions import Bools, Index, PartitionFacts, classes_of, partition_names, partition_text
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.state import NO_FILES, FileTable, PartitionRefusal, TableState, counts

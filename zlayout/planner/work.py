@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from zlayout.errors import CommitConflict, Diagnostic
-from zlayout.planner.actions import (
+from zlayout.planner.model import (
+    READS_MORE,
     Action,
     ChangeClustering,
     RewriteGroup,
+    Status,
+    TablePlan,
     TruncatedBounds,
     parts_of,
 )
-from zlayout.planner.model import READS_MORE, Status, TablePlan
 from zlayout.planner.selection import Group, acceptance
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, TableName
 from zlayout.table.state import FileTable, PartitionField, TableState

@@ -14,8 +14,7 @@ from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.planner import document
-from zlayout.planner.actions import RewriteGroup
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, RewriteGroup, TablePlan
 from zlayout.planner.run_report import RunReport, StripBin
 from zlayout.report import markdown, text
 

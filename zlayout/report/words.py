@@ -14,28 +14,24 @@ from typing import TypeVar
 
 from zlayout.errors import Location
 from zlayout.planner import passes
-from zlayout.planner.actions import (
+from zlayout.planner.model import (
     DECAY_REASONS,
+    BytesRead,
     ChangeClustering,
     ChangePartitioning,
-    PropertyChange,
-    PropertyReason,
-    Reason,
-    RewriteGroup,
-    SetProperties,
-    parts_of,
-    truncation_text,
-)
-from zlayout.planner.model import (
-    BytesRead,
     ColumnForecast,
     Decay,
     Measure,
     Payback,
     Plan,
+    PropertyChange,
+    PropertyReason,
     QueryCost,
     RankedBy,
+    Reason,
+    RewriteGroup,
     SampleFacts,
+    SetProperties,
     SettingDrift,
     Status,
     Summary,
@@ -44,7 +40,9 @@ from zlayout.planner.model import (
     Wait,
     WaitingGroups,
     WorkloadForecast,
+    parts_of,
     summary,
+    truncation_text,
 )
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.spec.formats import FORMATS

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner import passes
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import Status, TablePlan, Wait
+from zlayout.planner.model import Reason, Status, TablePlan, Wait
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import TIMEOUT, read_one

@@ -13,18 +13,22 @@ import pyarrow.compute as pc
 from zlayout.errors import Diagnostic, Location, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.planner import document, passes
-from zlayout.planner.actions import (
-    Action,
-    ChangeClustering,
-    ChangePartitioning,
-    Requirements,
-    RewriteGroup,
-    is_at,
-)
 from zlayout.planner.bounds import saved_values, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.diff import assemble
-from zlayout.planner.model import NOT_REVIEWED, Plan, Status, TablePlan, Wait
+from zlayout.planner.model import (
+    NOT_REVIEWED,
+    Action,
+    ChangeClustering,
+    ChangePartitioning,
+    Plan,
+    Requirements,
+    RewriteGroup,
+    Status,
+    TablePlan,
+    Wait,
+    is_at,
+)
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.work import PlannedTable, PlanOptions

@@ -11,9 +11,8 @@ from typing import Literal
 from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
 from zlayout.formats.undo import is_excluded
-from zlayout.planner.actions import DECAY_REASONS, RewriteGroup
 from zlayout.planner.clustering import undo_refusals
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.model import DECAY_REASONS, Plan, RewriteGroup, Status, TablePlan
 from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
 from zlayout.planner.work import PlannedTable
 

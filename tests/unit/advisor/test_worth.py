@@ -15,8 +15,8 @@ from unit.planner.plans import SPEC, TARGET, File, state
 from zlayout.advisor.costs import in_partitions, queries_on
 from zlayout.advisor.worth import worth
 from zlayout.errors import Location
-from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import measure
+from zlayout.planner.model import Reason
 from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import Group
 from zlayout.predicate.parse import parse_where

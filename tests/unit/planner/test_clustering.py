@@ -15,11 +15,10 @@ from unit.planner.plans import DELTA
 
 from zlayout.errors import CommitConflict
 from zlayout.planner import clustering
-from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilbert, undo_refusals
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
-from zlayout.planner.model import Plan, Wait
+from zlayout.planner.model import ChangeClustering, Plan, Reason, Wait
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan_file import staleness
 from zlayout.spec.model import CLUSTERED_BY, LayoutSpec

@@ -12,17 +12,19 @@ from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 from zlayout.errors import Diagnostic
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.planner.actions import (
+from zlayout.planner.diff import PlannedTable, PlanOptions, decide
+from zlayout.planner.model import (
     ChangePartitioning,
+    Plan,
     PropertyChange,
     PropertyReason,
     Reason,
     Requirements,
     RewriteGroup,
     SetProperties,
+    TablePlan,
+    Wait,
 )
-from zlayout.planner.diff import PlannedTable, PlanOptions, decide
-from zlayout.planner.model import Plan, TablePlan, Wait
 from zlayout.planner.proposal import digests_of
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare

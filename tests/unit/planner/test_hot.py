@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 from unit.planner.plans import DELTA, OLD, SPEC, TARGET, File, state
 
-from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
-from zlayout.planner.model import Wait
+from zlayout.planner.model import Reason, Wait
 from zlayout.planner.passes.hot import park
 from zlayout.planner.selection import FileSelection, Group
 from zlayout.planner.work import Capabilities, PlannedTable, PlanOptions

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
 
-from zlayout.planner.actions import PropertyChange, PropertyReason
 from zlayout.planner.bounds import growth_notes, log_growth
+from zlayout.planner.model import PropertyChange, PropertyReason
 from zlayout.table.state import Column, TableState
 
 SPEC = make_spec(make_layout("s"))

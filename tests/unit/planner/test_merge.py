@@ -9,8 +9,8 @@ import pytest
 from support.forecasts import around
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.actions import Reason
 from zlayout.planner.diff import PlannedTable, decide
+from zlayout.planner.model import Reason
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import ColumnBounds, LayoutRecord
 

@@ -14,9 +14,8 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 from unit.planner.plans import DELTA, KIND, TARGET
 
-from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
-from zlayout.planner.model import Wait
+from zlayout.planner.model import Reason, Wait
 from zlayout.planner.selection import PROPERTY, acceptance, in_effect, is_accepted, stored
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import Tolerance

@@ -5,8 +5,8 @@ from dataclasses import replace
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner.diff import decide, propose
-from zlayout.planner.ordered import differences
 from zlayout.planner.proposal import Proposal
+from zlayout.planner.select import ordering_differences
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.external import Ordering
@@ -62,7 +62,7 @@ def test_another_order_than_declared_is_drift_from_it() -> None:
 def test_another_curve_is_drift_unless_it_is_by_one_column() -> None:
     assert decide(SPEC, by_others(*SORTED, ordering=BY_A), DELTA).plan.status == "unchanged"
     both = replace(SPEC, layout=replace(SPEC.layout, columns=(ZorderColumn("a"), ZorderColumn("b"))))
-    (found,) = differences(both, by_others(*SORTED, ordering=Ordering(("a", "b"), "linear", "")))
+    (found,) = ordering_differences(both, by_others(*SORTED, ordering=Ordering(("a", "b"), "linear", "")))
     assert (found.key, found.before, found.after) == ("zorder.curve", "linear", "kd")
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from support.builders import layout_record, make_file_table, make_layout, make_spec
 from unit.planner.plans import DELTA, OLD, TARGET, File, state
 
-from zlayout.planner.actions import Reason
 from zlayout.planner.diff import PlannedTable, PlanOptions, decide
-from zlayout.planner.model import Measure, Status, Wait
+from zlayout.planner.model import Measure, Reason, Status, Wait
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import FileTable, PartitionField, TableState, joined

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
-from zlayout.planner.model import Measure, Wait
+from zlayout.planner.model import Measure, Reason, Wait
 from zlayout.planner.passes.rarely_read import again, least_read, unread_notes
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance

@@ -9,8 +9,8 @@ from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.kernel.requirements import require_location
-from zlayout.planner.actions import Requirements
 from zlayout.planner.diff import decide
+from zlayout.planner.model import Requirements
 from zlayout.planner.work import PlannedTable
 from zlayout.session.plan_file import staleness
 from zlayout.table.state import PartitionField, TableState

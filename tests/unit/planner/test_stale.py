@@ -8,8 +8,8 @@ import pytest
 from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import Location
-from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, RewriteGroup
 from zlayout.planner.diff import decide
+from zlayout.planner.model import ChangePartitioning, PropertyChange, PropertyReason, RewriteGroup
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan_file import Staleness, staleness
 from zlayout.spec.model import LayoutSpec, ZorderColumn

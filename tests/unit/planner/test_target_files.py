@@ -12,11 +12,11 @@ import pytest
 from support.builders import make_layout, make_spec
 from unit.planner.plans import DELTA, File, state
 
-from zlayout.planner.actions import Reason
 from zlayout.planner.decayed import gains, measured_groups
 from zlayout.planner.diff import decide
 from zlayout.planner.drawing import draw
 from zlayout.planner.forecast import measure
+from zlayout.planner.model import Reason
 from zlayout.planner.select import arriving_files
 from zlayout.planner.selection import Group
 from zlayout.planner.simulation import Rewrite, simulate, targets_of

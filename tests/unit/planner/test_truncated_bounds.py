@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
-from zlayout.planner.actions import PropertyReason, Reason
 from zlayout.planner.bounds import examine, indistinct_partitions, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.diff import PlannedTable, assemble, decide, propose, settle
-from zlayout.planner.model import Wait
+from zlayout.planner.model import PropertyReason, Reason, Wait
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlanOptions
 from zlayout.report.words import property_reason

@@ -6,8 +6,7 @@ import pytest
 from support.records import START
 from unit.report.sample_plans import DONE, EVENTS, ORDERS, UNCHANGED
 
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.model import Plan, Reason, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.records import Command, Record, RecordState, records_of, state_of
 

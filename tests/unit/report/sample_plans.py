@@ -1,23 +1,21 @@
 """Plans by hand, with all that a report can meet."""
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.actions import (
-    ChangePartitioning,
-    PropertyChange,
-    PropertyReason,
-    Reason,
-    Requirements,
-    RewriteGroup,
-    SetProperties,
-)
 from zlayout.planner.model import (
     BytesRead,
+    ChangePartitioning,
     ColumnForecast,
     Decay,
     FilesAfter,
     Measure,
     Plan,
+    PropertyChange,
+    PropertyReason,
+    Reason,
+    Requirements,
+    RewriteGroup,
     SampleFacts,
+    SetProperties,
     SettingDrift,
     Status,
     TablePlan,

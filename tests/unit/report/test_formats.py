@@ -15,8 +15,7 @@ from unit.report import golden
 from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED, applied
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.model import Plan
+from zlayout.planner.model import Plan, Reason, RewriteGroup
 from zlayout.planner.run_report import ResultStatus, RunReport
 from zlayout.report import markdown, prometheus
 from zlayout.report.findings import findings, fingerprint, render_github, render_junit, render_sarif

@@ -12,8 +12,7 @@ from lxml import html as parser
 from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN, UNCHANGED
 
 from zlayout.errors import SpecError
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Reason, TablePlan
 from zlayout.planner.run_report import Boxes, Picture, RunReport, StripBin, Trend
 from zlayout.report.formats import check_available, without_values
 from zlayout.report.html import render

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from unit.report.sample_plans import ORDERS, group
 
-from zlayout.planner.actions import ChangePartitioning
-from zlayout.planner.model import Decay, Measure, Payback, QueryCost, WorkloadForecast
+from zlayout.planner.model import ChangePartitioning, Decay, Measure, Payback, QueryCost, WorkloadForecast
 from zlayout.report.words import decay_text, partition_count, reasons_text, storage_text, workload_lines
 
 GIB = 2**30

@@ -5,12 +5,12 @@ from dataclasses import replace
 from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, ORDERS, REFUSED, UNCHANGED, applied, group
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.actions import Reason
 from zlayout.planner.model import (
     BytesRead,
     FilesAfter,
     Plan,
     QueryCost,
+    Reason,
     SampleFacts,
     Status,
     TablePlan,

@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED, group
 
-from zlayout.planner.actions import ChangeClustering, Reason
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import ChangeClustering, Reason, TablePlan
 from zlayout.report.words import money, number, printable, reasons_text, same_size, setting, share, state
 from zlayout.text import size
 

@@ -16,9 +16,8 @@ from support.runs import apply_planned
 from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
 from zlayout.planner import document
-from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.diff import PlanOptions
-from zlayout.planner.model import Plan, Status, TablePlan, Wait
+from zlayout.planner.model import Plan, PropertyChange, PropertyReason, Reason, SetProperties, Status, TablePlan, Wait
 from zlayout.session.plan import as_plan, plan_table
 from zlayout.session.plan_file import check_saved
 from zlayout.session.results import Applied, exit_code, result_of

@@ -11,8 +11,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import apply_planned
 
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Progress, Stage
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import Plan
+from zlayout.planner.model import Plan, Reason
 from zlayout.planner.work import PlanOptions
 from zlayout.session.apply import TimeLimit
 from zlayout.session.plan import plan_table

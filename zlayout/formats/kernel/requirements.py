@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Group, PlannedTable
-from zlayout.planner.actions import is_at
+from zlayout.planner.model import is_at
 from zlayout.table import outside
 from zlayout.table.state import FileTable, Partition, TableState
 

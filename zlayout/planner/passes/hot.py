@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import Reason
-from zlayout.planner.model import Wait, WaitingGroups
+from zlayout.planner.model import Reason, Wait, WaitingGroups
 from zlayout.planner.selection import FileSelection, Group, apart
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec

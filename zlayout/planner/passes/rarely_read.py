@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.model import WaitingGroups
+from zlayout.planner.model import Reason, RewriteGroup, WaitingGroups
 from zlayout.planner.partitions import Bools, partition_names
 from zlayout.planner.selection import FileSelection, Group
 from zlayout.planner.work import PlanOptions

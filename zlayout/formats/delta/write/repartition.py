@@ -24,7 +24,7 @@ from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.transaction import Log, spark_errors
 from zlayout.formats.kernel.requirements import planned_paths
-from zlayout.planner.actions import Reason
+from zlayout.planner.model import Reason
 from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
