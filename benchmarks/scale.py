@@ -120,8 +120,7 @@ def _in_spark(files: int) -> dict[str, Any]:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    from zlayout.rewrite.engine import build_shards, rewrite_conf
-    from zlayout.rewrite.place import build_forest
+    from zlayout.rewrite.engine import build_forest, build_shards, rewrite_conf
     from zlayout.rewrite.rows import GroupTarget, Source, index_files
 
     session = (

@@ -18,9 +18,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from support.projects import Cli, cli
 
 from zlayout.errors import TableError
-from zlayout.formats.iceberg.read import deletes
-from zlayout.formats.iceberg.read.deletes import attribute_deletes
+from zlayout.formats.iceberg.read import observe
 from zlayout.formats.iceberg.read.manifests import BoundedDecoder, DataColumns, DeleteFile, entries
+from zlayout.formats.iceberg.read.observe import attribute_deletes
 
 __all__ = ["cli"]
 
@@ -245,6 +245,6 @@ def test_many_delete_files_for_many_files(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(key) == 64
     data.deletes[0] = data.deletes[0]._replace(key="other")
     assert set(attribute_deletes(data, frozenset()).key.to_pylist()).isdisjoint([key])
-    monkeypatch.setattr(deletes, "MAX_POSITION_PAIRS", 999_999)
+    monkeypatch.setattr(observe, "MAX_POSITION_PAIRS", 999_999)
     with pytest.raises(TableError, match="ZL125 the table has more than 999,999 pairs"):
         attribute_deletes(data, frozenset())

@@ -15,8 +15,7 @@ from support.builders import make_layout
 
 from zlayout.curve.tree import rank
 from zlayout.rewrite import engine
-from zlayout.rewrite.engine import place, rewrite_conf
-from zlayout.rewrite.place import FILE_ID, LEAF, VALUE_ID
+from zlayout.rewrite.engine import FILE_ID, LEAF, VALUE_ID, place, rewrite_conf
 from zlayout.rewrite.rows import ORDINAL, POSITION, GroupTarget, Source
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spec.model import ZorderColumn
@@ -192,7 +191,7 @@ def test_a_position_beyond_the_bits_does_not_change_the_source_file(spark):
 
 
 def test_the_value_is_searched_once_in_code_that_hotspot_compiles(spark, path, monkeypatch):
-    monkeypatch.setattr("zlayout.rewrite.place.MAX_GRID_CELLS", 0)
+    monkeypatch.setattr("zlayout.rewrite.engine.MAX_GRID_CELLS", 0)
     columns = ["many", "date", "string", "double", "long_decimal"]
     frame = spark.read.parquet(path)
     source = Source(frame, F.col("_metadata.file_path"), F.col("_metadata.row_index"))

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from zlayout.curve.layout import build
 from zlayout.predicate.coercion import comparable
 from zlayout.predicate.model import Compare
-from zlayout.rewrite import place as forest_module
-from zlayout.rewrite.place import FILE_ID, build_forest, forest_arrays, place_rows
+from zlayout.rewrite import engine as forest_module
+from zlayout.rewrite.engine import FILE_ID, build_forest, forest_arrays, place_rows
 from zlayout.rewrite.rows import ORDINAL, POSITION, SHARD, Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
 

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.formats.iceberg.read import deletes as equality
-from zlayout.formats.iceberg.read.deletes import Deletes, attribute_deletes
+from zlayout.formats.iceberg.read import observe as equality
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
+from zlayout.formats.iceberg.read.observe import Deletes, attribute_deletes
 
 ID, NAME = 1, 2
 FIELDS = {ID: pa.field("", pa.int64()), NAME: pa.field("", pa.string())}

@@ -11,8 +11,8 @@ from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
-from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
+from zlayout.formats.iceberg.read.observe import attribute_deletes
 from zlayout.formats.iceberg.read.support import (
     MetricsConfig,
     MetricsMode,

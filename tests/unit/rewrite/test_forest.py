@@ -6,8 +6,8 @@ import pytest
 
 from zlayout.curve.layout import build
 from zlayout.curve.tree import ordinals_among
-from zlayout.rewrite import place as module
-from zlayout.rewrite.place import build_forest
+from zlayout.rewrite import engine as module
+from zlayout.rewrite.engine import build_forest
 
 
 def _keys(seed, n, shift):
