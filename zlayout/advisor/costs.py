@@ -210,10 +210,8 @@ def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
 
 
 def _by_keys(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) -> Callable[[Predicate], Bools]:
-    """Return a function as `_by_values` for `of_partitions`, of which parts on other than source columns do not count.
-
-    Without this, a condition that no key matches would exclude partitions that the engine cannot compare with it.
-    """
+    """Return a function as `_by_values`, without the parts of a condition on other than source columns."""
+    # Without this, a condition that no key matches would exclude partitions that the engine cannot compare with it.
     sources = [frozenset(source_columns(p.fields)) for p in partitions]
     by_values = _by_values(partitions, types)
 
@@ -300,17 +298,9 @@ def costs(
 def _in_reached(
     partitions: Sequence[Partition], reached: Index, types: Mapping[str, pa.DataType]
 ) -> Callable[[Predicate, Bools, Predicate | None], tuple[Bools, Bools]]:
-    """Return a function that returns which partitions may have matching rows after a rewrite.
-
-    Its arguments are those of a scan, see `TableQuery.scans`. Its results are bool[P] each: by the condition on
-    partitions, and by the values of the partitions. What the present files of a partition contain does not count in a
-    partition to which other rows move.
-
-    Args:
-        partitions: The P partitions after the rewrite, those of the table first.
-        reached: See `Drawn.reached`.
-        types: The types of columns by name.
-    """
+    """Return a function of the arguments of a scan: which partitions may have matching rows after a rewrite."""
+    # Its results are bool[P] each: by the condition on partitions, and by the values of the partitions. What the
+    # present files of a partition contain does not count in a partition to which other rows move, see `Drawn.reached`.
     moved_to = [partitions[n] for n in reached.tolist()]
     by_keys, by_values = _by_keys(moved_to, types), _by_values(moved_to, types)
     limits: dict[Predicate | None, Bools] = {None: np.ones(len(moved_to), bool)}

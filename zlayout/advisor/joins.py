@@ -101,13 +101,11 @@ def through_texts(used: Sequence[Through]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Distinct keys in ascending order, and which of them are selected.
-
-    rows: The largest number of rows that have these; None if it is unknown, as if the rows are joined to others.
-    """
+    """Distinct keys in ascending order, and which of them are selected."""
 
     every: pa.Array
     selected: Bools
+    # the largest number of rows that have these; None if unknown, as if they are joined to others
     rows: int | None = None
 
 
@@ -198,11 +196,9 @@ def _require_same_schema(table: str, predicate: Predicate, certain: Container[st
 
 
 def _require_partition_pruning(predicate: Predicate, columns_of_partitions: Container[str]) -> None:
-    """Raise NotEvaluatedError unless Spark skips partitions by the join from which the predicate follows.
-
-    Spark does so by a join with a table that has a selective condition of its own, and if its key is the column of a
-    partition field.
-    """
+    """Raise NotEvaluatedError unless Spark skips partitions by the join from which the predicate follows."""
+    # Spark does so by a join with a table that has a selective condition of its own, and if its key is the column of a
+    # partition field.
     for leaf in leaves(predicate):
         if not isinstance(leaf, InKeys) or leaf.is_scalar or len(leaf.sets) > 1:
             raise NotEvaluatedError(Reason.JOIN_FILTER)
@@ -228,15 +224,10 @@ def _is_selective(condition: Predicate) -> bool:
 
 @dataclass(slots=True)
 class _ReadOnce:
-    """Reads each table once, with all columns that some conditions need, as far as the rows do not take much memory.
-
-    Attributes:
-        read: Reads rows, see `ReadRows`.
-        needed: The columns in lower case, by the name of the table.
-    """
+    """Reads each table once, with all columns that some conditions need, as far as its rows fit into memory."""
 
     read: ReadRows
-    needed: dict[str, set[str]] = field(default_factory=dict)
+    needed: dict[str, set[str]] = field(default_factory=dict)  # the columns in lower case, by the name of the table
     _rows: dict[str, Rows | None] = field(default_factory=dict)
     _bytes: int = 0
 
@@ -475,10 +466,8 @@ def _merged_outside(every: pa.Array, selected: Bools, low: pa.Scalar, high: pa.S
 
 
 def _kind(type_: pa.DataType) -> str | None:
-    """Return the kind of keys of a type; None if equality in a join may be another than that of the values.
-
-    An engine that compares values of the same kind does not convert them to a type in which others are equal.
-    """
+    """Return the kind of keys of a type; None if equality in a join may be another than that of the values."""
+    # An engine that compares values of the same kind does not convert them to a type in which others are equal.
     if pt.is_signed_integer(type_) or (pt.is_decimal(type_) and type_.scale == 0 and type_.precision <= 18):
         return "integer"
     if pt.is_string(type_) or pt.is_large_string(type_):
@@ -500,10 +489,8 @@ def _is_padded(values: pa.Array) -> bool:
 
 
 def _is_certain(values: pa.Array) -> bool:
-    """Whether all engines compare the values with a literal in the same way.
-
-    They convert timestamps by the time zone of the session, and 32-bit floats to different types.
-    """
+    """Whether all engines compare the values with a literal in the same way."""
+    # They convert timestamps by the time zone of the session, and 32-bit floats to different types.
     kind = values.type
     return not (pt.is_timestamp(kind) or pt.is_float32(kind) or pt.is_float16(kind) or _is_padded(values))
 

@@ -90,23 +90,17 @@ def worth(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One z-order column in P partitions: R points, each with the gap after it, and the rows in them.
+    """One z-order column in P partitions: R points, each with the gap after it, and the rows in them."""
 
-    The points of a partition are the bounds of its files and the values with which predicates compare the column. A
-    comparison is therefore either true in the whole of a gap or false in the whole of it.
-
-    Attributes:
-        rows: float64[2, R], the estimated rows at each point and in each gap.
-        partition: int64[R], the partition of each point.
-        named: For each value with which predicates compare the column, int64[P], its point in each partition.
-        lo, hi: int64[G], the first and the last point of each group; hi < lo for a group without a value.
-    """
+    # The points of a partition are the bounds of its files and the values with which predicates compare the column. A
+    # comparison is therefore either true in the whole of a gap or false in the whole of it.
 
     column: str
-    rows: Float64
-    partition: Int64
+    rows: Float64  # float64[2, R], the estimated rows at each point and in each gap
+    partition: Int64  # int64[R], the partition of each point
+    # for each value with which predicates compare the column, int64[P], its point in each partition
     named: dict[Value, Int64]
-    lo: Int64
+    lo: Int64  # int64[G], the first and the last point of each group; hi < lo for a group without a value
     hi: Int64
 
     @staticmethod

@@ -362,37 +362,24 @@ class Goal:
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of one level that may be split further. Arrays have one item per part.
-
-    Attributes:
-        pieces: The number of files to split each into; the number of leaves if it is in one file.
-        levels: The maximum number of further levels.
-        in_file: Whether the part is a file or a part of one file.
-        cut: The first declared cut to try.
-    """
+    """The parts of one level that may be split further. Arrays have one item per part."""
 
     rows: SortedParts
-    pieces: Int64
-    levels: Int64
-    in_file: Bool
-    cut: Int64
+    pieces: Int64  # the number of files to split each into; the number of leaves if it is in one file
+    levels: Int64  # the maximum number of further levels
+    in_file: Bool  # whether the part is a file or a part of one file
+    cut: Int64  # the first declared cut to try
 
 
 @dataclass(frozen=True, slots=True)
 class _Splits:
-    """One possible split of each of n parts.
+    """One possible split of each of n parts."""
 
-    Attributes:
-        column: int64[n], -1 for no split.
-        imbalance: float64[n], the log of the larger factor by which a side's rows per piece differ from the part's.
-        cut: int64[n], the declared cut that the part is split at, -1 for a quantile.
-    """
-
-    column: Int64
+    column: Int64  # -1 for no split
     left_rows: Int64
     left_pieces: Int64
-    imbalance: Float64
-    cut: Int64
+    imbalance: Float64  # the log of the larger factor by which a side's rows per piece differ from the part's
+    cut: Int64  # the declared cut that the part is split at, -1 for a quantile
 
 
 def build_kd(
@@ -510,11 +497,9 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
 
 
 def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
-    """The first cut of each part, of those not yet tried, whose sides both are whole files.
-
-    `parts.cut` is changed to the first one that has not been tried: cuts that do not divide a part do not divide its
-    sides either.
-    """
+    """The first cut of each part, of those not yet tried, whose sides both are whole files. Changes `parts.cut`."""
+    # It is changed to the first cut that has not been tried: cuts that do not divide a part do not divide its sides
+    # either.
     rows, cuts = parts.rows, goal.cuts
     found = np.full(len(parts.pieces), -1, np.int64)
     left_rows, left_pieces = found.copy(), found.copy()

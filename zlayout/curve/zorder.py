@@ -292,17 +292,12 @@ def _round_cuts(starts: Int64, total: int, parts: int, cell_size: Float64) -> In
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """n grid cells of one size that contain rows. All arrays are int64[n].
-
-    Attributes:
-        first, end: A slice of `Pieces.position`.
-        link: The entry of the flat node table for the cell: 4 * parent + 2 (left) or + 3 (right); -1 for the root.
-    """
+    """n grid cells of one size that contain rows. All arrays are int64[n]."""
 
     base: Int64
-    first: Int64
+    first: Int64  # with `end`, a slice of `Pieces.position`
     end: Int64
-    link: Int64
+    link: Int64  # the entry of the flat node table: 4 * parent + 2 (left) or + 3 (right); -1 for the root
 
     def pick(self, chosen: Bool) -> _Cells:
         return _Cells(self.base[chosen], self.first[chosen], self.end[chosen], self.link[chosen])

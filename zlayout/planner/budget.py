@@ -92,21 +92,15 @@ def _needs_budget(proposal: Proposal) -> bool:
 
 
 class _Bundle(NamedTuple):
-    """Groups of one table that are rewritten together or not at all. The budget chooses bundles in sort order.
+    """Groups of one table that are rewritten together or not at all. The budget chooses bundles in sort order."""
 
-    Attributes:
-        cost: The change of touched, or of the bytes that queries open, per byte; negative if it decreases.
-        touched: The change of touched per byte. It decides among bundles of equal cost, such as those that no query of
-            the workload opens.
-        ids: The group ids, so that the order is always the same.
-        table: The index of the proposal.
-    """
-
-    cost: float
+    cost: float  # the change of touched, or of the bytes that queries open, per byte; negative if it decreases
+    # The change of touched per byte. It decides among bundles of equal cost, such as those that no query of the
+    # workload opens.
     touched: float
-    ids: tuple[str, ...]
+    ids: tuple[str, ...]  # the group ids, so that the order is always the same
     bytes: int
-    table: int
+    table: int  # the index of the proposal
 
 
 def _competes(proposal: Proposal) -> bool:

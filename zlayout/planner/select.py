@@ -285,18 +285,14 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float) 
 
 @dataclass(frozen=True, slots=True)
 class _LaidOutGroups:
-    """The U laid-out groups that have files which are not pending, sorted by partition and then by bytes.
+    """The U laid-out groups that have files which are not pending, sorted by partition and then by bytes."""
 
-    Candidates are numbered in the same order: in each partition, first the candidate without laid-out groups, then one
-    for each group that is added to the previous candidate.
-
-    Attributes:
-        start: int64[P + 1], the position of the first group of each partition.
-    """
+    # Candidates are numbered in the same order: in each partition, first the candidate without laid-out groups, then
+    # one for each group that is added to the previous candidate.
 
     group: Index
     partition: Index
-    start: Index
+    start: Index  # int64[P + 1], the position of the first group of each partition
 
     @property
     def candidates(self) -> int:

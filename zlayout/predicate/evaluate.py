@@ -173,15 +173,11 @@ def _truncated(value: Any, width: int) -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """The values of IN as Spark compares them.
+    """The values of IN as Spark compares them."""
 
-    Attributes:
-        parts: For each way to compare them the conversion, the converted values, ascending, and their positions.
-        unknown: The positions of those with unknown results.
-    """
-
+    # For each way to compare them the conversion, the converted values, ascending, and their positions.
     parts: tuple[tuple[Callable[[Any], Any], tuple[Any, ...], tuple[int, ...]], ...]
-    unknown: tuple[int, ...]
+    unknown: tuple[int, ...]  # the positions of those with unknown results
 
     def within(self, fact: Range) -> Iterator[tuple[bool, Sequence[int], range]]:
         """Yield for each part whether the range has one value, the positions, and which of them are in the range."""
@@ -364,10 +360,8 @@ def _alternatives(operands: Sequence[Predicate], narrowed: frozenset[str]) -> Te
 
 
 def _selection(pairs: Sequence[tuple[Value, Test]]) -> Callable[[Sequence[Fact]], Iterable[Test]]:
-    """Return a function that selects the tests that are not certainly false, given the facts about a column.
-
-    pairs: tests, each with a value. A test is false where the column certainly has another value.
-    """
+    """Return a function that selects the tests that are not certainly false, given the facts about a column."""
+    # A test is false where the column certainly has another value than that of its pair.
     values, tests = [value for value, _ in pairs], [test for _, test in pairs]
     ordered: dict[tuple[type, bool], _Ordered] = {}
 

@@ -178,10 +178,8 @@ def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
 
 
 def _integers(bounds: ColumnBounds) -> tuple[Int64, Int64] | None:
-    """Return the bounds as integers, which numpy compares much faster than Arrow; None if they are no integers.
-
-    These are days for dates, and for decimals the number in units of the last digit.
-    """
+    """Return the bounds as integers, which numpy compares much faster than Arrow; None if they are no integers."""
+    # These are days for dates, and for decimals the number in units of the last digit.
     lower, upper, type_ = bounds.lower, bounds.upper, bounds.lower.type
     if not len(lower) or lower.null_count or upper.null_count:
         return None

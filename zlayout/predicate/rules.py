@@ -226,10 +226,8 @@ class _WorkloadRules:
 
 
 def _workload_like(node: exp.Expr, escape: str | None, rules: _WorkloadRules) -> Predicate:
-    """Convert LIKE: with a wildcard it is the range of strings with the prefix before it, and without one it is `=`.
-
-    Without ESCAPE, the prefix ends at a backslash, which escapes the next character in some engines only.
-    """
+    """Convert LIKE: with a wildcard it is the range of strings with the prefix before it, without one it is `=`."""
+    # Without ESCAPE, the prefix ends at a backslash, which escapes the next character in some engines only.
     pattern = rules.value(node.expression)
     if not isinstance(pattern, str):
         raise rules.rejection(node)

@@ -95,11 +95,7 @@ def read_joined(
 
 
 def _bounds_of(table: TableName, state: TableState, backend: Backend) -> Bounds:
-    """Return a function that returns the lowest and the highest value of a column of integers or dates.
-
-    It returns None for other columns, and if the bounds of a file are unknown. It reads metadata if `state` has no
-    bounds of the column.
-    """
+    """Return a function that returns the bounds of a column of integers or dates; None if they are unknown."""
 
     @cache
     def bounds(column: Column) -> tuple[pa.Scalar, pa.Scalar] | None:

@@ -344,10 +344,8 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO | io.BufferedReader]:
 
 @contextmanager
 def _open_log(path: Path) -> Iterator[BinaryIO | io.BufferedReader]:
-    """Open a part of an event log, and decompress it by one of Spark's codecs if it begins as that writes it.
-
-    Raises as `open_unpacked`. Reading raises ValueError if the data is damaged, EOFError if it is cut off.
-    """
+    """Open a part of an event log, and decompress it by one of Spark's codecs. Raises as `open_unpacked`."""
+    # Reading raises ValueError if the data is damaged, EOFError if it is cut off.
     if path.suffix == ".gz":
         with open_unpacked(path) as unpacked:
             yield unpacked
@@ -775,10 +773,8 @@ class _Scan:
 
 
 def _with_types(predicate: Predicate, types: Mapping[str, str]) -> Predicate | None:
-    """Return what a predicate implies for sure, as Spark prints strings without quotes.
-
-    A list of strings may be another list, and `null` may be a string.
-    """
+    """Return what a predicate implies for sure, as Spark prints strings without quotes."""
+    # A list of strings may be another list, and `null` may be a string.
     match predicate:
         case And(operands):
             return conjunction(p for o in operands if (p := _with_types(o, types)) is not None)
@@ -808,10 +804,7 @@ class _Joins:
         return scan.table, scan.predicate, (*scan.left, *filters, *notes), through
 
     def _limits(self, scan: _Scan, top: _Node | None, hops: int) -> tuple[tuple[InKeys, ...], Unread]:
-        """Return the conditions on a scan that the joins above it imply, and the joins that are not used.
-
-        top: The node at which to end; None for the root.
-        """
+        """Return the conditions on a scan that the joins from it up to `top` imply, and the joins that are not used."""
         if (scan, top) in self._known:
             return self._known[scan, top]
         found: dict[InKeys, None] = {}

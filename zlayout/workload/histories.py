@@ -541,21 +541,13 @@ PROGRESS_STEP = 1000
 
 @dataclass(slots=True)
 class _Template:
-    """What the parser says of a statement whose constants were replaced by stand-ins.
+    """What the parser says of a statement whose constants were replaced by stand-ins."""
 
-    Attributes:
-        shape: The query shape; empty if the statement is no query on a table.
-        pieces: The text in Spark SQL: every other piece is the number of a constant.
-        order: The numbers of the constants in the order of the shape.
-        error: Why the statement cannot be parsed; empty if it can.
-        checked: The number of statements that were parsed, too.
-    """
-
-    shape: str = ""
-    pieces: tuple[str, ...] = ()
-    order: tuple[int, ...] = ()
-    error: str = ""
-    checked: int = 0
+    shape: str = ""  # the query shape; empty if the statement is no query on a table
+    pieces: tuple[str, ...] = ()  # the text in Spark SQL: every other piece is the number of a constant
+    order: tuple[int, ...] = ()  # the numbers of the constants in the order of the shape
+    error: str = ""  # why the statement cannot be parsed; empty if it can
+    checked: int = 0  # the number of statements that were parsed, too
 
     def filled(self, constants: Sequence[tuple[str, str]]) -> Shaped | None:
         """Return the statement with these constants, of which one of string and number is empty."""

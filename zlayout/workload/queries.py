@@ -632,10 +632,8 @@ class Reader:
         return clauses
 
     def _required(self, clauses: Clauses, target: Source) -> list[Predicate]:
-        """Return the predicates on a source, with those on the keys of the sources that are joined to it.
-
-        Each other source limits the target through the nearest source only.
-        """
+        """Return the predicates on a source, with those on the keys of the sources that are joined to it."""
+        # Each other source limits the target through the nearest source only.
         limiting = limiting_keys([*clauses.keys, *clauses.common_keys], clauses.rejecting | clauses.present)
         parts: dict[Source, list[tuple[str, Source, str]]] = {}
         order, hops = [target], {target: 0}
@@ -656,10 +654,8 @@ class Reader:
         return required[target]
 
     def _correlated(self, where: exp.Expr, clauses: Clauses, enclosing: Clauses) -> None:
-        """Add the predicates on the keys of the enclosing SELECT, for `x = outer.y` in WHERE.
-
-        Only rows with such a key can change the result of the subquery for a row that the enclosing SELECT needs.
-        """
+        """Add the predicates on the keys of the enclosing SELECT, for `x = outer.y` in WHERE."""
+        # Only rows with such a key can change the result of the subquery for a row that the enclosing SELECT needs.
         for part in operands(where, exp.And):
             left, right = (part.this.unnest(), part.expression.unnest()) if type(part) is exp.EQ else (part, part)
             if not (is_column(left) and is_column(right)):
@@ -686,12 +682,7 @@ class Reader:
         return self._keys(source.query, source.visible or {}, name.lower(), required)
 
     def _keys(self, node: exp.Expr, ctes: Ctes, name: str, given: Sequence[Predicate]) -> tuple[Keys, ...] | None:
-        """Return the sets of the values that an output column of a query may have; None if they are unknown.
-
-        Args:
-            node, ctes, given: As in `read`.
-            name: The name of the output column in lower case.
-        """
+        """Return the sets of values that an output column (name in lower case) may have; None if they are unknown."""
         self.key_queries += 1
         if self.key_queries > MAX_KEY_QUERIES or not isinstance(node, exp.Query):
             return None
@@ -833,10 +824,8 @@ class Reader:
     def _implied(
         self, node: exp.Expr, sources: Sources, owners: set[Source | None], *, negated: bool = False
     ) -> dict[Source, Predicate]:
-        """Return the predicate on each source that a condition, or its negation, implies. Uses De Morgan's laws.
-
-        owners: Gets the sources of all comparisons, and None if one is noted as unused.
-        """
+        """Return the predicate on each source that a condition, or its negation, implies. Uses De Morgan's laws."""
+        # `owners` gets the sources of all comparisons, and None if one is noted as unused.
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
             parts = [self._implied(p, sources, owners, negated=negated) for p in operands(node, type(node))]

@@ -222,10 +222,8 @@ class Rebase(ABC):
 
     @abstractmethod
     def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
-        """Return the rows that were deleted up to a version; None if there are none, or if more was changed.
-
-        some: The groups with those of their pinned files that are not removed.
-        """
+        """Return the rows of `some` deleted up to a version; None if there are none, or if more was changed."""
+        # `some` has the groups with those of their pinned files that are not removed.
 
     @abstractmethod
     def _written(self, handles: Any) -> Any:
@@ -237,11 +235,8 @@ class Rebase(ABC):
 
     @abstractmethod
     def _newly_deleted(self, before: Any, after: Any) -> Sequence[Int64] | None:
-        """Read the deletes of new files from storage, and return the rows that are deleted in `after` only.
-
-        Returns:
-            int64[rows] for each file, the ascending positions. None if a row is deleted in `before` only.
-        """
+        """Read which rows (int64[rows], ascending) are deleted in `after` only; None if some are in `before` only."""
+        # The deletes of the new files are read from storage.
 
     @abstractmethod
     def _replaced(self, files: Any, at: Int64, others: Any) -> Any:

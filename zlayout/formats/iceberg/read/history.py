@@ -380,10 +380,8 @@ def undo_run(
 
 
 def _run_ids(metadata: TableMetadata) -> dict[int, str]:
-    """Return the ids of runs by snapshot, from the summaries, and for runs by SQL from a table property.
-
-    Whoever may alter the table can write the property. To undo anything but a rewrite would change the rows.
-    """
+    """Return the ids of runs by snapshot, from the summaries, and for runs by SQL from a table property."""
+    # Whoever may alter the table can write the property. To undo anything but a rewrite would change the rows.
     summaries = {one.snapshot_id: summary_of(one) for one in metadata.snapshots}
     rewrites = {one.snapshot_id for one in metadata.snapshots if operation_of(one) == "replace"}
     by_sql = {at: run for at, run in recorded.runs(metadata.properties).items() if at in rewrites}

@@ -367,10 +367,8 @@ def _record(sql: IcebergSql, work: PlannedTable, done: Sequence[RunCommit]) -> I
 
 
 def _set(sql: IcebergSql, wanted: dict[str, str], doing: str) -> bool:
-    """Set table properties. Return whether a commit was needed.
-
-    This is no compare-and-set: of two changes of one property at the same time, one is lost.
-    """
+    """Set table properties, without compare-and-set. Return whether a commit was needed."""
+    # Of two changes of one property at the same time, one is lost.
 
     def missing() -> dict[str, str]:
         now = sql.metadata().properties

@@ -309,15 +309,9 @@ class Committer:
         return swap if swaps else transaction, snapshot
 
     def _require_equality_deletes(self, made: Any, io: Any) -> None:
-        """Check that a commit removes no equality delete that came after the pinned snapshot.
-
-        Iceberg removes delete files that are older than all data files, but does not count those that the commit adds
-        (https://github.com/apache/iceberg/pull/10962). The rows of such a delete would be live again.
-
-        Args:
-            made: The Java snapshot of the commit.
-            io: A Java FileIO.
-        """
+        """Check that a commit (a Java snapshot) removes no equality delete that came after the pinned snapshot."""
+        # Iceberg removes delete files that are older than all data files, but does not count those that the commit adds
+        # (https://github.com/apache/iceberg/pull/10962). The rows of such a delete would be live again.
         newest = self._pinned.jvm.content.newest_equality_delete(made.removedDeleteFiles(io))
         if newest > int(self._pinned.snapshot.sequenceNumber()):
             message = f"{self._work.table}: Iceberg would remove an equality delete that other writers have just added"

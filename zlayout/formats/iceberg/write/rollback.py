@@ -148,14 +148,8 @@ def _updates(base: Document, changed: Mapping[str, str | None], undo: Undo) -> t
 
 
 def _requirements(undo: Undo, table: Table, own: Table | None) -> tuple[Any, ...]:
-    """Return what must hold when the rollback is committed.
-
-    Args:
-        undo: The rollback.
-        table: The table from which it was determined.
-        own: The same table as pyiceberg reads it before a commit, without the types that `load_table` restores; None if
-            pyiceberg does not write its metadata.
-    """
+    """Return what must hold when the rollback of `table` is committed. own: None if a JVM writes the metadata."""
+    # `own` is the same table as pyiceberg reads it before a commit, without the types that `load_table` restores.
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
     main = AssertRefSnapshotId.model_validate({"ref": MAIN, "snapshot-id": undo.version})
@@ -204,19 +198,14 @@ def _read_by_catalog(table: Table, path: str) -> Former | None:
 
 
 def _unwritable(read: Document, stored: Document, now_ms: int) -> str:
-    """Return why pyiceberg must not write the metadata file of this table, '' if it may.
-
-    Args:
-        read: The metadata as pyiceberg has read it, and would write it again.
-        stored: The JSON in the metadata file.
-        now_ms: The time in milliseconds. Iceberg cannot load metadata that is more than a minute older than its log.
-    """
+    """Return why pyiceberg must not write `read`, the metadata in the file `stored`, again; '' if it may."""
     if read["format-version"] != _WRITTEN_VERSION:
         return f"of a table of format version {read['format-version']}"
     if found := [name for name in _OF_WRITERS if name in read.get("properties", {})]:
         return f"of a table with {', '.join(found)}"
     if lost := sorted(key for key, value in stored.items() if not _keeps(value, read.get(key))):
         return f"of a table whose {', '.join(lost)} pyiceberg would not write as they are"
+    # Iceberg cannot load metadata that is more than a minute older than its log.
     if now_ms < int(read["last-updated-ms"]):
         return "by a machine whose clock is before the last change of the table"
     return ""
@@ -261,10 +250,7 @@ def _overtaken(undo: Undo) -> CommitConflict:
 
 
 def _properties(base: Document, read: Callable[[str], Former | None], undo: Undo, run_id: str) -> dict[str, str | None]:
-    """Return the table properties to set (None: remove): records and acceptance of before the run, and the rollback.
-
-    read: returns what a former metadata file has; None if it no longer exists.
-    """
+    """Return the properties to set (None: remove): records and acceptance of before the run, and the rollback."""
     now: Mapping[str, str] = base.get("properties", {})
     summaries = [(one["snapshot-id"], one.get("summary", {})) for one in base["snapshots"]]
     # the records of other branches stay; a branch may contain snapshots of the run
