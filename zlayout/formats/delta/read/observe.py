@@ -89,6 +89,7 @@ from zlayout.table.state import (
     PartitionField,
     PartitionRefusal,
     TableState,
+    is_text,
     maxima,
     null_values,
     reserved_refusals,
@@ -450,10 +451,6 @@ def no_zone(column: str) -> PartitionRefusal:
 
 def has_zone(type: pa.DataType) -> bool:
     return pa.types.is_timestamp(type) and type.tz is not None
-
-
-def is_text(type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type) or pa.types.is_binary(type))
 
 
 def _partition_value(adds: pa.Table, leaf: Leaf) -> pa.Array:

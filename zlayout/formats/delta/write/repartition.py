@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import Commit, Group, Notify, PlannedTable, Progress, Stage
-from zlayout.formats.delta.read.observe import WRITTEN_AS_NULL, ZONE, empty_string, has_zone, is_text, no_zone
+from zlayout.formats.delta.read.observe import WRITTEN_AS_NULL, ZONE, empty_string, has_zone, no_zone
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.transaction import Log, spark_errors
@@ -29,7 +29,7 @@ from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import scala_items
-from zlayout.table.state import PartitionRefusal, TableState
+from zlayout.table.state import PartitionRefusal, TableState, is_text
 from zlayout.text import path_of, quote_identifier
 
 # Partition values that Delta would change when it writes them to the log, which are refused.
