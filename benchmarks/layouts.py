@@ -38,11 +38,10 @@ from zlayout.errors import Location, SpecError
 from zlayout.planner.diff import PlanOptions
 from zlayout.session.advise import StudyOptions, advise
 from zlayout.session.apply import apply_table
-from zlayout.session.dimensions import read_joined
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
 from zlayout.session.sampling import SAMPLE_BYTES
-from zlayout.session.workloads import Expected, Workloads, expected
+from zlayout.session.workloads import Expected, Workloads, expected, read_joined
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.partition import PartitionField
 

@@ -18,8 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.curve.z_ranges import NONE, is_relevant, next_jump_in, z_ranges
-from zlayout.curve.zorder import interleave, round_robin
+from zlayout.curve.zorder import NONE, interleave, is_relevant, next_jump_in, round_robin, z_ranges
 
 Int64 = NDArray[np.int64]
 POINTS = 100_000

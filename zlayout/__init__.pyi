@@ -1,11 +1,11 @@
 # The public API of the package: each name with its module. `__init__.py` imports a name when it is first used.
 
 from zlayout.advisor.model import Study as Study
-from zlayout.curve.z_ranges import count_files as count_files
-from zlayout.curve.z_ranges import is_relevant as is_relevant
-from zlayout.curve.z_ranges import meets_box as meets_box
-from zlayout.curve.z_ranges import next_jump_in as next_jump_in
-from zlayout.curve.z_ranges import z_ranges as z_ranges
+from zlayout.curve.zorder import count_files as count_files
+from zlayout.curve.zorder import is_relevant as is_relevant
+from zlayout.curve.zorder import meets_box as meets_box
+from zlayout.curve.zorder import next_jump_in as next_jump_in
+from zlayout.curve.zorder import z_ranges as z_ranges
 from zlayout.errors import CommitConflict as CommitConflict
 from zlayout.errors import CommitUnknown as CommitUnknown
 from zlayout.errors import Diagnostic as Diagnostic

@@ -10,8 +10,7 @@ import pytest
 
 from zlayout.cli.main import run
 from zlayout.errors import SpecError
-from zlayout.session.dbt import import_dbt
-from zlayout.session.import_ import ImportedLayout
+from zlayout.session.import_ import ImportedLayout, import_dbt
 from zlayout.session.project import load_project
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "dbt" / "manifest.json"
@@ -27,7 +26,7 @@ VALUES = (
     None, True, 0, -1.5, "", "..", "../../out", "/etc/passwd", "a\n- b: !!python/object:os.system", "x" * 5000,
     "\ud800", "\u202egnp.exe", "${HOME}", "`", "*", [], {}, [None], [[1]], {"a": {"b": []}}, DEEP,
 )  # fmt: skip
-# What `zlayout.session.dbt` reads of a model. Nothing else has an effect.
+# What `zlayout.session.import_` reads of a model. Nothing else has an effect.
 READ = {
     *("resource_type", "database", "schema", "alias", "name", "original_file_path", "package_name", "version", "tags"),
     *("materialized", "file_format", "table_format", "partition_by", "zorder", "liquid_clustered_by", "cluster_by"),

@@ -37,7 +37,7 @@ MEGABYTES = 700  # above what the libraries take by themselves
 READERS = {
     "spec/yaml.py": ("YAML", "MAX_BYTES", "test_corpus.py::test_large_layouts"),
     "planner/document.py": ("plan files", "MAX_BYTES", "test_corpus.py::test_large_plan_files"),
-    "session/dbt.py": ("manifests of dbt", "MAX_METADATA_BYTES", ""),
+    "session/import_.py": ("manifests of dbt", "MAX_METADATA_BYTES", ""),
     "workload/event_log.py": (
         "event logs, also compressed",
         "MAX_RATIO, MAX_LINE_BYTES, MAX_BLOCK_BYTES",
@@ -69,7 +69,7 @@ READERS = {
         "MAX_METADATA_BYTES",
         "test_glue",
     ),
-    "session/dimensions.py": (
+    "session/workloads.py": (
         "exports of tables: CSV, and columns of Parquet files",
         "MAX_BYTES, MAX_ROWS, MAX_STRING_BYTES",
         "test_exports",

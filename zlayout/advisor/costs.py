@@ -14,15 +14,7 @@ from itertools import zip_longest
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.model import (
-    Bools,
-    Choice,
-    Costs,
-    Coverage,
-    TableQuery,
-    TableWorkload,
-    Use,
-)
+from zlayout.advisor.model import Bools, Choice, Costs, Coverage, TableQuery, TableWorkload, Use
 from zlayout.planner.partitions import Index
 from zlayout.planner.simulation import Drawn, new_files, with_kept
 from zlayout.predicate.coercion import comparable, from_printed

@@ -945,8 +945,7 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
-        from zlayout.cli.reports import parse_reports
-        from zlayout.cli.terminal import PlanTerminal, command_line
+        from zlayout.cli.terminal import PlanTerminal, command_line, parse_reports
         from zlayout.planner.work import PlanOptions
         from zlayout.session.project import parse_budget, parse_duration
         from zlayout.session.session import PlanRequest, Session
@@ -1001,7 +1000,7 @@ def apply(
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
         from zlayout.cli.apply import ApplyTerminal, EventsTerminal, apply_command
-        from zlayout.cli.reports import parse_reports
+        from zlayout.cli.terminal import parse_reports
         from zlayout.planner.work import PlanOptions
         from zlayout.session.project import parse_budget, parse_duration
         from zlayout.session.session import ApplyOptions, PlanRequest
@@ -1039,8 +1038,7 @@ def drift(
     Exits with 2 if a table is not as declared or its layout no longer fits, with 1 on errors.
     """
     with Console().starting():
-        from zlayout.cli.reports import parse_reports
-        from zlayout.cli.terminal import DriftTerminal, command_line
+        from zlayout.cli.terminal import DriftTerminal, command_line, parse_reports
         from zlayout.session.session import PlanRequest, Session
 
     reports = parse_reports(report or (), show_values)
@@ -1067,8 +1065,7 @@ def show(
     color: ColorMode = Color.AUTO,
 ) -> int:
     """Show a saved plan. Reads no table."""
-    from zlayout.cli.reports import parse_reports
-    from zlayout.cli.terminal import show_command
+    from zlayout.cli.terminal import parse_reports, show_command
 
     reports = parse_reports(report or (), show_values)
     return show_command(

@@ -21,8 +21,7 @@ import zlayout
 from zlayout import process
 from zlayout.cli.changes import Asking
 from zlayout.cli.console import Console
-from zlayout.cli.reports import Reports
-from zlayout.cli.terminal import describe, heading, stage_text, starting_text
+from zlayout.cli.terminal import Reports, describe, heading, stage_text, starting_text
 from zlayout.errors import CommitUnknown, Diagnostic, SpecError, ZlayoutError
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.planner import document

@@ -21,6 +21,7 @@ from zlayout.session.import_ import (
     UNORDERED,
     ImportedLayout,
     NotImported,
+    import_dbt,
     import_layout,
     import_tables,
     is_pattern,
@@ -170,8 +171,7 @@ def _after_init(request: Request, layouts: Sequence[ImportedLayout], console: Co
         else:
             console.say("Next: run `zlayout validate`, then `zlayout plan`.")
         return
-    from zlayout.cli.reports import Reports
-    from zlayout.cli.terminal import PlanTerminal, command_line
+    from zlayout.cli.terminal import PlanTerminal, Reports, command_line
     from zlayout.session.session import PlanRequest, Session
 
     written = load_project(request.folder)
@@ -326,8 +326,6 @@ def import_dbt_command(
     start: Path, manifest: Path, pattern: str | None, columns: str | None, out: Path | None, console: Console
 ) -> int:
     """Write the layouts of the models of dbt, and list what has no layout. Raises the errors of `import_dbt`."""
-    from zlayout.session.dbt import import_dbt
-
     if out is not None or columns is not None:
         hint = "leave it out: the models declare the columns, and each layout has the path of its model"
         raise SpecError.of("ZL038", f"--dbt excludes {'--columns' if out is None else '--out'}", hint=hint)

@@ -16,16 +16,7 @@ from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
 from zlayout.planner.model import BytesRead, ColumnForecast, Plan, TablePlan, summary
-from zlayout.planner.run_report import (
-    SCALE,
-    Boxes,
-    MeasuredColumn,
-    Picture,
-    RunReport,
-    StripBin,
-    TableResult,
-    Trend,
-)
+from zlayout.planner.run_report import SCALE, Boxes, MeasuredColumn, Picture, RunReport, StripBin, TableResult, Trend
 from zlayout.report import changes, words
 from zlayout.report.words import (
     bytes_text,

@@ -23,14 +23,13 @@ from zlayout.planner.sampled import columns_of_moves
 from zlayout.planner.simulation import targets_of
 from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import read_table
-from zlayout.session.dimensions import column_names, read_joined
 from zlayout.session.files import write_atomically
 from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.plan import every_backend
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
 from zlayout.session.sampling import draw_sample, rows_of_small, stored_rows
-from zlayout.session.workloads import on_table_of, sources_of
+from zlayout.session.workloads import column_names, on_table_of, read_joined, sources_of
 from zlayout.spark.session import SparkRuntime, runtime_for
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import with_layout

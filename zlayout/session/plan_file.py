@@ -14,8 +14,7 @@ from zlayout.errors import Diagnostic, Location, Refused, SpecError, TableError,
 from zlayout.formats.base import Backend
 from zlayout.planner import document, passes
 from zlayout.planner.bounds import saved_values, with_values
-from zlayout.planner.budget import choose_saved
-from zlayout.planner.diff import assemble
+from zlayout.planner.diff import assemble, choose_saved
 from zlayout.planner.model import (
     NOT_REVIEWED,
     Action,

@@ -23,11 +23,10 @@ from zlayout.planner.work import SAMPLE_BYTES, PlannedTable, PlanOptions
 from zlayout.predicate.model import Predicate, columns
 from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, read_one, read_table
-from zlayout.session.dimensions import column_names
 from zlayout.session.plan import ProjectPlan, as_plan, plan_specs
 from zlayout.session.project import known_table
 from zlayout.session.rules import Declared, layouts_of_tables, on_branch, table_on
-from zlayout.session.workloads import Expected, expected, on_table_of, sources_of, with_forecast
+from zlayout.session.workloads import Expected, column_names, expected, on_table_of, sources_of, with_forecast
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName

@@ -21,7 +21,7 @@ from zlayout.advisor.joins import Evaluation, NotEvaluatedError, ReadRows, Rows
 from zlayout.errors import Location
 from zlayout.predicate.model import InKeys, Predicate, leaves
 from zlayout.predicate.prune import may_match
-from zlayout.session.dimensions import OtherTables
+from zlayout.session.workloads import OtherTables
 from zlayout.spec.model import Export, Project, SparkConfig, TableName
 from zlayout.table.state import Column, ColumnBounds
 from zlayout.workload.files import read_workload

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zlayout.curve.z_ranges import NONE, count_files, is_relevant, meets_box, next_jump_in
-from zlayout.curve.zorder import round_robin
+from zlayout.curve.zorder import NONE, count_files, is_relevant, meets_box, next_jump_in, round_robin
 
 
 def test_the_worked_value() -> None:

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.z_ranges import is_relevant, z_ranges
-from zlayout.curve.zorder import interleave, round_robin
+from zlayout.curve.zorder import interleave, is_relevant, round_robin, z_ranges
 
 
 def pairs(found: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:

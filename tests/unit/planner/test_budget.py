@@ -7,8 +7,7 @@ import pytest
 from support.forecasts import around
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.budget import choose, choose_saved
-from zlayout.planner.diff import assemble, decide, propose, settle
+from zlayout.planner.diff import assemble, choose, choose_saved, decide, propose, settle
 from zlayout.planner.model import RankedBy, Wait
 from zlayout.planner.proposal import Proposal, Worth
 from zlayout.planner.work import PlannedTable, PlanOptions

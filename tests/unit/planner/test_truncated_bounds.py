@@ -9,8 +9,7 @@ import pytest
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.planner.bounds import examine, indistinct_partitions, with_values
-from zlayout.planner.budget import choose_saved
-from zlayout.planner.diff import PlannedTable, assemble, decide, propose, settle
+from zlayout.planner.diff import PlannedTable, assemble, choose_saved, decide, propose, settle
 from zlayout.planner.model import PropertyReason, Reason, Wait
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlanOptions

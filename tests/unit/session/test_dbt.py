@@ -9,8 +9,7 @@ import pytest
 from support.projects import Cli
 
 from zlayout.errors import SpecError
-from zlayout.session.dbt import DbtImport, import_dbt
-from zlayout.session.import_ import ImportedLayout, NotImported
+from zlayout.session.import_ import DbtImport, ImportedLayout, NotImported, import_dbt
 from zlayout.session.project import load_project
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "dbt" / "manifest.json"

@@ -13,7 +13,7 @@ from support.projects import workload_project
 import zlayout
 from zlayout.planner.model import TablePlan
 from zlayout.report.text import TextOptions, render
-from zlayout.session import dimensions
+from zlayout.session import workloads
 from zlayout.spec.model import QUERY_ENGINES, KeySkipping
 from zlayout.table.partition import PartitionField
 
@@ -137,11 +137,11 @@ def test_ranges_of_keys_outside_of_the_table_are_merged_first(
     """Of six months, the fact has two. Between these, none is counted as read because of the others."""
     by_day(table, 400, 500)
     use("spark")
-    monkeypatch.setattr(dimensions, "MAX_RANGES", 4)
+    monkeypatch.setattr(workloads, "MAX_RANGES", 4)
     query = f"{JOIN} d_month IN (0, 5, 16, 19, 30, 39)"
     assert planned(query).workload.now.files == 2
     assert planned(f"{JOIN} d_month IN (0, 39)").workload.now.files == 0
-    monkeypatch.setattr(dimensions, "_bounds_of", lambda *_: lambda _column: None)
+    monkeypatch.setattr(workloads, "_bounds_of", lambda *_: lambda _column: None)
     assert planned(query).workload.now.files == 4
 
 
@@ -152,7 +152,7 @@ def test_keys_after_the_last_row_are_in_its_partition(
     """Days 400 to 474 are in the partition of days 400 to 499, which is read for month 19, although it has no row."""
     by_day(table, 400, 475, "truncate[100]", files=4)
     use("spark")
-    monkeypatch.setattr(dimensions, "MAX_RANGES", 2)
+    monkeypatch.setattr(workloads, "MAX_RANGES", 2)
     assert planned(f"{JOIN} d_month IN (1, 3, 5, 30, {month})").workload.now.files == files
 
 
@@ -179,9 +179,9 @@ def test_tables_are_not_read_for_queries_that_name_no_partition_column(
     by_day(table)
     use("spark")
     seen: list[str] = []
-    columns = dimensions.OtherTables.columns
+    columns = workloads.OtherTables.columns
     monkeypatch.setattr(
-        dimensions.OtherTables, "columns", lambda self, names: columns(self, [seen.append(n) or n for n in names])
+        workloads.OtherTables, "columns", lambda self, names: columns(self, [seen.append(n) or n for n in names])
     )
     planned("SELECT count(*) FROM orders JOIN dates ON a = d_key WHERE d_month = 7")
     assert not seen
@@ -223,5 +223,5 @@ def test_databricks_skips_files_of_large_tables_only(
 @pytest.mark.usefixtures("table")
 def test_what_cannot_be_read_is_no_condition(queries: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if limit:
-        monkeypatch.setattr(dimensions, limit, 1)
+        monkeypatch.setattr(workloads, limit, 1)
     assert planned(queries).workload is None

@@ -17,7 +17,7 @@ from support.projects import workload_project
 import zlayout
 from zlayout.errors import Location, SpecError
 from zlayout.planner.model import TablePlan
-from zlayout.session import dimensions
+from zlayout.session import workloads
 from zlayout.spec.model import Export, Project, SparkConfig, TableName
 
 ROWS, FILES, DAYS = 4_000, 20, 1000
@@ -219,17 +219,17 @@ def test_a_csv_file_that_cannot_be_used_is_an_error_with_its_place(case: str) ->
 )
 @pytest.mark.usefixtures("project")
 def test_what_is_read_is_limited(exports: str, limit: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dimensions, limit, 0 if limit == "MAX_FILES" else 3)
+    monkeypatch.setattr(workloads, limit, 0 if limit == "MAX_FILES" else 3)
     declare(exports)
     with pytest.raises(SpecError, match=message):
         planned()
 
 
 def test_the_time_is_limited(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dimensions.Folder, "matching", lambda *_: time.sleep(0.5) or iter(()))
+    monkeypatch.setattr(workloads.Folder, "matching", lambda *_: time.sleep(0.5) or iter(()))
     export = Export("dates", "dates.parquet", {}, Location("zlayout.yaml", 7, 5))
     empty = Project(project, {}, SparkConfig(None, {}), (), exports={"dates": export})
-    others = dimensions.OtherTables(TableName("lake", ("db",), "orders"), {}, empty, timeout=0.01)
+    others = workloads.OtherTables(TableName("lake", ("db",), "orders"), {}, empty, timeout=0.01)
     with pytest.raises(SpecError, match=r"were not read within 0.01 s"):
         others.columns(["dates"])
 

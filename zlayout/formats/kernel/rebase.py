@@ -48,12 +48,7 @@ from zlayout.rewrite.gate import (
     has_variant,
     require_same_rows,
 )
-from zlayout.rewrite.rows import (
-    FILE,
-    GROUP,
-    POSITION,
-    POSITION_BITS,
-)
+from zlayout.rewrite.rows import FILE, GROUP, POSITION, POSITION_BITS
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PREFIX, Int64

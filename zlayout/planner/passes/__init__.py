@@ -5,7 +5,7 @@ the plan, `WaitingGroups` states them, to which `section` may add. `text` writes
 which explain the label by `TERM`; an empty `LABEL` is no line. `notes_before` yields diagnostics about what decides
 which groups wait, and `notes` diagnostics about these groups; `again` gives the options with which the same groups wait
 in a later plan. `LABEL` is required, and `text` and `TERM` with it; each of the others is optional. A budget is spent
-after all passes, on the groups of all tables (`zlayout.planner.budget`).
+after all passes, on the groups of all tables (`zlayout.planner.diff`).
 """
 
 from __future__ import annotations

@@ -15,14 +15,7 @@ from zlayout.formats.base import Commit, PlannedTable
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
-from zlayout.formats.iceberg.write.jvm import (
-    MAX_ATTEMPTS,
-    IcebergJvm,
-    Prepared,
-    commit_prepared,
-    java_errors,
-    term,
-)
+from zlayout.formats.iceberg.write.jvm import MAX_ATTEMPTS, IcebergJvm, Prepared, commit_prepared, java_errors, term
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import PartitionField
