@@ -152,6 +152,9 @@ def exit_code(number: int) -> int:
     return 128 + number
 
 
+# The settings.
+
+
 # Constants of <malloc.h>.
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3

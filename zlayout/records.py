@@ -334,6 +334,9 @@ def _record(row: Sequence[Any]) -> Record:
     return Record.of_row({"record_version": RECORD_VERSION, **values, **lists, "time": time, "table": table})
 
 
+# The growth of decay measures, and trends.
+
+
 # The minimum number of records for a slope, and the minimum time between the first and the last one.
 MIN_RECORDS = 4
 MIN_DAYS = 1.0

@@ -72,6 +72,9 @@ def describe_value(value: object) -> str:
             return "a map"
 
 
+# Text in Spark SQL.
+
+
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 _SPECIAL = frozenset(".,`")
 

@@ -163,6 +163,9 @@ def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
         yield "  -v lists all of them"
 
 
+# The HTML page.
+
+
 WORKLOAD = "the workload"
 MAX_QUERY_LENGTH = 160  # characters
 MAX_BARS = 40  # queries in the picture

@@ -221,6 +221,9 @@ def heading(planned: ProjectPlan, command: str = "") -> str:
     return f"{name}  {layouts}, {tables} read in {planned.seconds:.1f}s"
 
 
+# Reports.
+
+
 STDOUT = "-"
 # The formats that GitHub reads. It identifies files by their path in the repository.
 FORMATS_WITH_REPOSITORY_PATHS = ("github", "sarif", "markdown")

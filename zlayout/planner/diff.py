@@ -354,6 +354,9 @@ def _refusals(proposal: Proposal, notes: Sequence[Diagnostic]) -> tuple[Diagnost
     return tuple(refusals)
 
 
+# The budget.
+
+
 def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Proposal, ...]:
     """Choose groups of all tables together, greedily by the decrease of touched per byte. The others wait.
 

@@ -954,6 +954,9 @@ def worst_of(
     return tuple(decay for decay in found if decay.value > 0)
 
 
+# Tables with an external ordering.
+
+
 def ordering_differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
     """Return the settings in which the external ordering differs from the spec.
 

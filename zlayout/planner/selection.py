@@ -280,6 +280,9 @@ def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, indistinct:
     return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED
 
 
+# Groups that must not be rewritten.
+
+
 MAX_PARTITIONS_SHOWN = 3
 
 

@@ -150,6 +150,9 @@ def _diagnostics(table: str, location: Location, diagnostics: tuple[Diagnostic, 
         yield Finding(d.code, level, table, subject, message, d.location or location)
 
 
+# Annotations of GitHub.
+
+
 # GitHub shows at most this many errors of one step.
 MAX_ANNOTATIONS = 10
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -181,6 +184,9 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# SARIF.
 
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -234,6 +240,9 @@ def fingerprint(finding: Finding) -> str:
     """Return a hash (32 hexadecimal digits) of rule, table, subject and path. It is the same in later runs."""
     parts = "\0".join((finding.rule, finding.table, finding.subject, finding.location.path))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+# JUnit XML.
 
 
 # Characters that XML 1.0 cannot contain, even if escaped.

@@ -54,6 +54,9 @@ def check_available(name: str) -> None:
         ) from error
 
 
+# Changes of a report before it is rendered.
+
+
 def without_values(shown: Plan | RunReport) -> RunReport:
     """Return the report without values of rows. `apply` still accepts the plan in it.
 

@@ -230,6 +230,9 @@ def _by_column(label: str, values: Sequence[tuple[str, str, str]], limits: Seque
         yield _labelled("", "" if at else label, text.rstrip())
 
 
+# The history of a table.
+
+
 _BARS = "▁▂▃▄▅▆▇█"
 
 

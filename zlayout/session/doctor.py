@@ -242,6 +242,9 @@ def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float
             )
 
 
+# The permissions of AWS, as IAM policies.
+
+
 Policy = dict[str, Any]  # an IAM policy document
 
 MAX_POLICY_LENGTH = 6144  # of a managed policy, without spaces

@@ -559,6 +559,9 @@ def import_workload(
     return ImportedWorkload(to_file(merged, days), len(merged), sum(count for _, count in merged), problems, left_out)
 
 
+# The manifest of a dbt project.
+
+
 _SCHEMA = re.compile(r"https://schemas\.getdbt\.com/dbt/manifest/v([0-9]{1,3})\.json")
 _MIN_SCHEMA = 7  # that of dbt 1.3
 _RESOURCES = ("model", "seed", "snapshot")

@@ -232,6 +232,9 @@ def check_saved(
     return again
 
 
+# Whether a saved plan is stale.
+
+
 Staleness = Literal["compatible", "strict"]
 
 

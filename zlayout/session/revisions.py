@@ -269,6 +269,9 @@ def _git(root: Path, *arguments: str, limit: int = 0) -> bytes:
     return bytes(output)
 
 
+# Which layouts have changed since a revision.
+
+
 WorkloadFile = Callable[[Path], str]
 
 

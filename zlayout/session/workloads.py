@@ -501,6 +501,9 @@ def _with_worth(proposal: Proposal, workload: Workload, backend: Backend) -> Pro
     )
 
 
+# The other tables of queries.
+
+
 # The limits on what is read of one other table, and on the number of these tables.
 MAX_TABLES = 50
 MAX_ROWS = 5_000_000

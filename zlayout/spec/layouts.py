@@ -465,6 +465,9 @@ def _scalar(node: yaml.MappingNode, key: str, declared: str, wanted: str) -> Ite
     yield first.index, first.index, f"{key}: {wanted}" + (", " if node.flow_style else "\n" + " " * first.column)
 
 
+# Rules.
+
+
 _ANY = "\x00"  # a character that no table name contains
 
 

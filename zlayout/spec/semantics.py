@@ -159,6 +159,9 @@ def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str) -> Diagno
     return _error(spec, key, "ZL012", f"unknown column {quote_value(name)} in {key.partition('[')[0]}", hint)
 
 
+# The present names of columns.
+
+
 _COLUMNS, _CUTS = "zorder.columns", "zorder.cuts"
 _DROPPED = "(dropped)"
 

@@ -604,6 +604,9 @@ def min_floor(distinct: Float64, largest: Float64) -> Float64:
     return np.where(distinct > 0, lowest, 0.0)
 
 
+# The joint optimum.
+
+
 def joint_optimum(
     n_files: ArrayLike,
     weights: Sequence[float],

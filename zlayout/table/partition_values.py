@@ -81,6 +81,9 @@ def _buckets(values: pa.Array, count: int) -> pa.Array:
     return pa.array(of_value, pa.int32()).take(encoded.indices) if of_value else pa.nulls(len(values), pa.int32())
 
 
+# Partition values as Python values.
+
+
 def python_values(values: pa.Array) -> list[Any]:
     """Return the values as `to_pylist` does, but a `FarTime` for a date or time outside of the years 1 to 9999."""
     try:
@@ -114,6 +117,9 @@ def _iso(value: np.datetime64) -> str:
     sign = "-" if text.startswith("-") else "+"
     year, _, rest = text.removeprefix("-").partition("-")
     return f"{sign}{int(year):04}-{rest}"
+
+
+# Conditions of SQL that select partitions.
 
 
 def literal(value: Any, type_: pa.DataType) -> str:

@@ -120,6 +120,9 @@ def errors_of_shares(codes: Int64, weights: Float64, row_group: Int64) -> Float6
     return errors
 
 
+# Stored rows.
+
+
 Sizes = Mapping[str, Float64]
 """By path of a column in a file, float64[2]: the compressed bytes of its dictionary pages, and of its data pages."""
 
