@@ -514,7 +514,7 @@ def refine(
         count: the number of these boxes. A box without rows becomes one file.
         weights: by column, 1 for missing columns.
         file_rows: the number of rows of the sample for each wanted file.
-        noise, depth_within: as in `zlayout.curve.layout.build`.
+        noise, depth_within: as in `build`.
     """
     ranked = [rank(values) for values in sample.values()]
     ordinals = [r.ordinals for r in ranked]

@@ -379,7 +379,7 @@ def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: 
 # 2/1981, pp. 71-77. Their BIGMIN is `next_jump_in`.
 #
 # In every function, `zmin` and `zmax` are the z-addresses of the lowest and the highest corner of the box, inclusive.
-# `schedule` is the column of each bit, the most significant bit first, as in `zlayout.curve.zorder`. None means two
+# `schedule` is the column of each bit, the most significant bit first, as for `interleave`. None means two
 # columns in turn. The results do not depend on which number each column has. Z-addresses are int64 (at most 63 bits) or
 # Python ints in an object array (any length).
 

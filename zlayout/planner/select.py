@@ -546,8 +546,7 @@ class Arrivals:
         """Return the groups, with one more for each partition that has new files and gets rows, but has no group yet.
 
         This group merges the new files with the moved rows. If the new files stayed, the partition would have pending
-        files, and the next plan would not accept errors of the prediction (`EXTRA_TOLERANCE` in
-        `zlayout.planner.select`).
+        files, and the next plan would not accept errors of the prediction (`EXTRA_TOLERANCE`).
 
         Args:
             selected: The groups of the plan of `state`.
