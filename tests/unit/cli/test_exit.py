@@ -53,14 +53,14 @@ main(["plan"])
 
 
 @pytest.mark.parametrize(
-    "module", ["zlayout.tuning", "typer", "zlayout.errors", "yaml.cyaml", "zlayout.session.session"]
+    "module", ["zlayout.process", "typer", "zlayout.errors", "yaml.cyaml", "zlayout.session.session"]
 )
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_while_modules_are_imported(module: str, name: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "zlayout.yaml").write_text("version: 1\ncatalogs: {lake: {format: delta, warehouse: tables}}\n")
     command = [sys.executable, "-c", INTERRUPTED.format(module=module, name=name)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    before_main = module in ("zlayout.tuning", "zlayout.errors") and name != "SIGINT"
+    before_main = module in ("zlayout.process", "zlayout.errors") and name != "SIGINT"
     assert done.returncode == (-signal.Signals[name] if before_main else code)
     assert "Traceback" not in done.stderr
     assert ("interrupted" in done.stderr) != before_main
