@@ -137,7 +137,9 @@ def test_advise_and_plan_predict_the_same(
         assert {c.column: c.predicted for c in plan.columns} == pytest.approx(declared.touched)
     assert planned.predicted.files == pytest.approx(declared.costs.mean_files)
     assert planned.predicted.bytes == pytest.approx(declared.costs.mean_bytes, abs=5)  # sizes of files are rounded
-    assert planned.floor.files == pytest.approx(study.floor.mean_files)
+    # At most what a query opens in a known layout, of which the study has more.
+    assert study.floor.mean_files <= planned.floor.files * (1 + 1e-9)
+    assert planned.floor.files == pytest.approx(study.floor.mean_files, rel=0.2)
     if planned.better is not None:
         assert planned.better.declared.files == planned.predicted.files
         assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=5)
