@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zlayout.advisor.costs import in_partitions
+from zlayout.advisor.costs import EVERY_ROW, in_partitions
 from zlayout.advisor.joins import Through, through_texts
 from zlayout.advisor.model import Study
 from zlayout.advisor.partitioning import MAX_SOURCES, partition_keys
@@ -36,7 +36,7 @@ from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
-from zlayout.text import first_of
+from zlayout.text import first_of, plural
 from zlayout.workload.files import read_workload
 
 if TYPE_CHECKING:
@@ -185,11 +185,14 @@ def make_study(
     rewrite = rewrite_of_table(spec, state, columns, sample, options.files, stored)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     if through:
-        joined, how = first_of(through, MAX_THROUGH_SHOWN), "to skip files"
+        joined, how, rest = first_of(through, MAX_THROUGH_SHOWN), "to skip files", ""
         if project.key_skipping.partitions:
             has_partitions = bool(state.partition_fields) or (found.best is not None and found.best.partition_by)
             how = "to skip partitions" if has_partitions else "but Spark skips only partitions by them"
-        notes = (*notes, f"Conditions on other tables are used through joins, {how}: {joined}.")
+            every = sum(all(p == EVERY_ROW for p in query.predicates) for query in found.queries)
+            if every and not has_partitions:
+                rest = f" Without partitions, {every:,} of {plural(len(found.queries), 'query')} read every file."
+        notes = (*notes, f"Conditions on other tables are used through joins, {how}: {joined}.{rest}")
     return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
 
 

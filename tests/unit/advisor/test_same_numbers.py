@@ -145,6 +145,25 @@ def test_advise_and_plan_predict_the_same(
         assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=5)
 
 
+def test_advice_without_partitions_names_the_queries_that_a_plan_leaves_out(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta(project, rows_of())
+    path = Path("zlayout.yaml")
+    path.write_text(path.read_text() + "workload: {engine: spark}\n")
+    days = np.arange(365)
+    write_deltalake(str(project / "tables/db/months"), pa.table({"d_day": days, "d_month": days // 30}))
+    through = [f"select * from orders join months on day = d_day where d_month = {month};" for month in range(12)]
+    items = [f"select * from orders where part between {first} and {first + 99};" for first in range(0, 5000, 1000)]
+    Path("workloads/orders.sql").write_text("\n".join([*through, *items]))
+    plan, study = both(monkeypatch, 24)
+    assert (plan.workload.queries, len(study.queries)) == (5, 17)
+    (note,) = (note for note in study.notes if "through joins" in note)
+    assert note.endswith(
+        "but Spark skips only partitions by them: day = months. Without partitions, 12 of 17 queries read every file."
+    )
+
+
 def test_a_plan_predicts_the_advised_partitions(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, days = rows_of(), np.arange(365)
     iceberg(project, rows)
