@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.compare import zorder_line
-from zlayout.advisor.costs import column_shares, costs, lowest, measure
-from zlayout.advisor.model import Choice, Costs, TableQuery
+from zlayout.advisor.costs import column_shares, lowest, measure
+from zlayout.advisor.model import Choice, Costs, Study, TableQuery
 from zlayout.advisor.study import Question, study
 from zlayout.errors import SpecError
 from zlayout.planner.bounds import worth_longer, written_columns
@@ -320,7 +320,7 @@ def better_layout(
     queries: Sequence[TableQuery],
     rewrite: Rewrite,
     capabilities: Capabilities,
-) -> BetterLayout | None:
+) -> tuple[BetterLayout | None, Costs | None]:
     """Search for a layout with which the queries read less than with the declared one, by more than the tolerance.
 
     Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must also be
@@ -335,36 +335,35 @@ def better_layout(
         capabilities: The capabilities of the backend of the table.
 
     Returns:
-        The other layout; None if there is none, if the sample is too small to decide, or if the declared layout cannot
-        be simulated.
+        The other layout, and the floor of each query by the layouts that were simulated. The layout is None if there is
+        none; both are None if the sample is too small to decide, or if the declared layout cannot be simulated.
     """
     declared, _ = declared_layout(spec, state, capabilities)
     rows = np.count_nonzero(rewrite.weights)
     if declared is None or rows < MIN_ROWS_PER_FILE * int(rewrite.targets.sum()):
-        return None
+        return None, None
 
-    def measured(of: Rewrite, question: Question) -> tuple[Choice | None, Choice | None]:
-        """Return the declared layout, and the layout found by the study if it is better by more than the tolerance."""
-        found = study(state, tuple(queries), of, question)
+    def better(found: Study) -> Choice | None:
+        """Return the layout found by the study if it is better by more than the tolerance."""
         other = found.choices[-1] if found.choices else None
-        return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
+        return other if _beats(other, found.declared, spec.tolerance.workload) else None
 
     base = searched(spec, state)
-    now, other = measured(rewrite, Question((), declared, base, search=True, seconds=SEARCH_SECONDS))
+    first = study(state, tuple(queries), rewrite, Question((), declared, base, search=True, seconds=SEARCH_SECONDS))
+    now, other = first.declared, better(first)
     if now is None or other is None:
-        return None
+        return None, first.floor
     for half in _halves(rewrite.sample):
-        if not len(half):
-            return None
         asked = Question((other.layout,), declared, declared, search=False)
-        if measured(replace(rewrite, sample=half, stored=None), asked)[1] is None:
-            return None
-    columns = tuple(column.name for column in other.layout.columns)
-    least = min(mean(now.costs), mean(costs(queries, state.files)), key=lambda cost: cost.bytes)
+        of_half = replace(rewrite, sample=half, stored=None)
+        if not len(half) or better(study(state, tuple(queries), of_half, asked)) is None:
+            return None, first.floor
+    least = min(mean(now.costs), mean(first.now), key=lambda cost: cost.bytes)
     cost = mean(other.costs)
     if cost.bytes >= (1 - spec.tolerance.workload) * least.bytes:
-        return None
-    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), least, cost)
+        return None, first.floor
+    columns = tuple(column.name for column in other.layout.columns)
+    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), least, cost), first.floor
 
 
 def _beats(other: Choice | None, declared: Choice | None, tolerance: float) -> bool:

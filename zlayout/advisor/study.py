@@ -391,7 +391,8 @@ def study(
     declared = None if declared is None else in_new_size(declared)
     lowest_choice = min(choices, key=_cost, default=None)
     simulated = (*choices, *steps, *([declared] if declared else []))
-    floor = lowest(queries, every).with_size_ratio(min(1.0, *(ratio_of(choice) or 1.0 for choice in simulated)))
+    smallest = min((1.0, *(ratio_of(choice) or 1.0 for choice in simulated)))
+    floor = lowest(queries, every).with_size_ratio(smallest)
     # Rows with equal keys are in one file, which may be larger than the files that the floor assumes.
     floor = reduce(Costs.at_most, (now, *(choice.costs for choice in simulated)), floor)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
@@ -454,8 +455,10 @@ def _search(
     notes: tuple[str, ...] = ()
     if choices and question.cuts:
         more = _with_fewer_rows(draws[0].rewrite, CUT_ROWS)
+        now = time.monotonic()
+        until = (now + limit) / 2 if question.partitions else limit  # partitions are searched after cuts
         checked = search_cuts(
-            choices[0].layout, queries, more, lambda layout, own: in_new_size(measure(draws, layout, own)), limit
+            choices[0].layout, queries, more, lambda layout, own: in_new_size(measure(draws, layout, own)), until
         )
         if checked is not None and checked.saves(MIN_SAVING_OF_CUTS):
             notes = (note_on_cuts(checked),)

@@ -107,7 +107,7 @@ def inspect(
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
         backend.last_run(name, state) if laid_out else None,
-        present_cost(spec, state, project, every_backend(project, runtime))
+        present_cost(spec, state, project, every_backend(project, runtime), timeout)
         if spec and spec.workload and laid_out
         else None,
     )

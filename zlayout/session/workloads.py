@@ -79,12 +79,21 @@ def with_workloads(
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in known}
     through: dict[TableName, tuple[Through, ...]] = {}
+    silent = set[str]()
     for p in known:
         assert p.state is not None
         name, known_columns = p.spec.table, workloads.columns()
-        declared = [field.source for field in p.spec.partition_by or ()]
         read[name], through[name] = read_joined(
-            read[name], p.spec.workload, known_columns, name, p.state, backends, project, declared
+            read[name],
+            p.spec.workload,
+            known_columns,
+            name,
+            p.state,
+            backends,
+            project,
+            _declared_keys(p.spec),
+            timeout=reading.timeout,
+            silent=silent,
         )
 
     def forecast(one: PlannedTable) -> PlannedTable:
@@ -100,6 +109,10 @@ def with_workloads(
         now = _unknown(one, f"no answer within {reading.timeout:g} s") if isinstance(made, ZlayoutError) else made
         found[one.table] = _noting_unread(now, read[one.table])
     return tuple(found.get(p.table, p) for p in planned)
+
+
+def _declared_keys(spec: LayoutSpec) -> list[str]:
+    return [field.source for field in spec.partition_by or ()]
 
 
 def _with_through(planned: PlannedTable, through: Sequence[Through]) -> PlannedTable:
@@ -172,14 +185,22 @@ def on_table_of(workload: Workload, name: TableName, state: TableState) -> Table
 
 
 def present_cost(
-    spec: LayoutSpec, state: TableState, project: Project, backends: Mapping[str, Backend]
+    spec: LayoutSpec, state: TableState, project: Project, backends: Mapping[str, Backend], timeout: float
 ) -> QueryCost | None:
     """Return the mean of what a query of the table's workload opens at present; None if no query can skip files.
 
-    Raises the errors of `read_joined`, and TableError. backends: By catalog name.
+    It is None too if an export that the queries need cannot be read, by which a plan fails. Raises the errors of
+    `read_workload`, and TableError. backends: By catalog name. timeout: The limit on each read of a joined table.
     """
     known, name = {spec.table.name: column_names(state)}, spec.table
-    workload, _ = read_joined(read_workload(spec.workload, known), spec.workload, known, name, state, backends, project)
+    workload = read_workload(spec.workload, known)
+    given = (workload, spec.workload, known, name, state, backends, project, _declared_keys(spec))
+    try:
+        workload, _ = read_joined(*given, timeout=timeout)
+    except SpecError as error:
+        if all(diagnostic.code != "ZL098" for diagnostic in error.diagnostics):
+            raise
+        return None
     found = TableQueries.of(spec, state, workload, backends[name.catalog])
     return None if found is None else query_costs.mean(costs(found.queries, found.state.files))
 
@@ -335,8 +356,8 @@ def _sampled(
     names = query_costs.queried_columns(spec.column_names, found.queries, found.state, fields)
     of_table = stored if len(chosen) == len(every) else None
     rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole, None, of_table, fields)
-    better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
-    floor = query_costs.floor(found.queries, rewrite, (present,) if then is None else (present, then))
+    better, tried = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
+    floor = query_costs.floor(found.queries, rewrite, [c for c in (present, then, tried) if c is not None])
     return replace(forecast, floor=floor, better=better), then
 
 
@@ -523,6 +544,9 @@ def read_joined(
     backends: Mapping[str, Backend],
     project: Project,
     candidates: Iterable[str] = (),
+    *,
+    timeout: float = TIMEOUT,
+    silent: set[str] | None = None,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return a workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -535,6 +559,8 @@ def read_joined(
         backends: By the name of the catalog.
         project: The project, with the engine of the queries and the exports.
         candidates: The columns by which the table may be partitioned, besides those by which it is.
+        timeout: The limit on each read of another table, in seconds.
+        silent: The catalogs of which a read took longer. They are not read again, and others are added.
 
     Raises:
         SpecError: As `read_workload`; ZL098, an export that the queries need cannot be read.
@@ -552,7 +578,7 @@ def read_joined(
         return workload, ()
     names = dict.fromkeys(s.table for s in workload.scans if s.query in queries)
     unread = project.exports if by_partitions is not None else ()  # see `OtherTables.rows`
-    others = OtherTables(table, backends, project)
+    others = OtherTables(table, backends, project, timeout, set() if silent is None else silent)
     of_others = others.columns(n for n in names if n not in unread and not is_named(n, table, state.location))
     if of_others:
         workload = read_workload(sources, {**of_others, **known})
@@ -606,12 +632,14 @@ class OtherTables:
         backends: By the name of the catalog.
         project: The project. Its exports are read instead of the tables of these names.
         timeout: The limit on each read, in seconds.
+        silent: The catalogs of which a read took longer. Their other tables are not read.
     """
 
     table: TableName
     backends: Mapping[str, Backend]
     project: Project
     timeout: float = TIMEOUT
+    silent: set[str] = field(default_factory=set)
     _found: dict[str, tuple[TableName, TableState] | str] = field(default_factory=dict)
     _files: dict[str, _ExportedTable] = field(default_factory=dict)
 
@@ -704,9 +732,13 @@ class OtherTables:
         return None
 
     def _read(self, name: str, read: Callable[[], Result], table: TableName) -> Result:
+        if table.catalog in self.silent:
+            raise NotEvaluatedError(f"{name} cannot be read: catalog {table.catalog} does not answer")
         try:
             return read_table(read, table, self.timeout)
         except Exception as error:  # a reader may raise anything, and the condition is then not used
+            if isinstance(error, TableError) and error.diagnostics[0].code == "ZL105":
+                self.silent.add(table.catalog)
             raise NotEvaluatedError(f"{name} cannot be read: {first_line(error)}") from None
 
     def _exported(self, name: str) -> _ExportedTable:

@@ -177,6 +177,17 @@ def test_the_floor_is_at_most_what_a_query_opens_in_a_layout_with_few_large_file
     assert found.floor.bytes <= found.choices[0].costs.bytes
 
 
+def test_without_a_column_to_order_by_the_floor_is_known() -> None:
+    file = np.arange(100) % 2
+    data = {"a": pa.array(np.arange(100))}
+    state = table_state(data, file)
+    rewrite = whole_rewrite(layout(), state, (), sample_of(data, file), 2)
+    asked = TableQuery(Query("", "q.sql:1", 1.0), (And(()),), (np.ones(1, bool),))
+    found = study(state, (asked,), rewrite, Question((), None, layout(), search=True))
+    assert found.choices == ()
+    assert found.floor.files.tolist() == [2]
+
+
 def test_matching_rows_of_the_floor_are_those_of_sql() -> None:
     drawn = drawn_of(DATA, [4_000])
     for predicate in QUERIES:

@@ -1,6 +1,8 @@
 """Conditions on other tables in plans: they are read through the catalogs of the project, within limits."""
 
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +13,11 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.projects import workload_project
 
 import zlayout
+from zlayout.advisor.joins import NotEvaluatedError
 from zlayout.planner.model import TablePlan
 from zlayout.report.text import TextOptions, render
 from zlayout.session import workloads
-from zlayout.spec.model import QUERY_ENGINES, KeySkipping
+from zlayout.spec.model import QUERY_ENGINES, KeySkipping, TableName
 from zlayout.table.partition import PartitionField
 
 ROWS, FILES, DAYS = 40_000, 20, 1000
@@ -225,3 +228,51 @@ def test_what_cannot_be_read_is_no_condition(queries: str, limit: str, monkeypat
     if limit:
         monkeypatch.setattr(workloads, limit, 1)
     assert planned(queries).workload is None
+
+
+class Silent:
+    """A catalog that does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def observe(self, *_: object) -> None:
+        self.asked += 1
+        time.sleep(0.3)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_catalog_that_does_not_answer_is_waited_for_once() -> None:
+    far, project, silent = Silent(), zlayout.load_project(), set[str]()
+    for name in ("x", "y"):
+        table = TableName("lake", ("db",), name)
+        others = workloads.OtherTables(table, {"far": far}, project, 0.05, silent)
+        for other in ("far.db.x", "far.db.y"):
+            with pytest.raises(NotEvaluatedError, match=f"^{other} cannot be read: "):
+                others.rows(other, frozenset())
+    assert far.asked == 1
+
+
+def test_joined_tables_are_read_within_the_time_limit_of_the_command(
+    table: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = []
+
+    def others(*arguments: Any) -> workloads.OtherTables:
+        limits.append(arguments[3])
+        return real(*arguments)
+
+    real = workloads.OtherTables
+    monkeypatch.setattr(workloads, "OtherTables", others)
+    list(table.execute(zlayout.plan(zlayout.load_project(), timeout=7).planned[0], lambda _: None))
+    zlayout.inspect(zlayout.load_project(), "lake.db.orders", timeout=8)
+    assert limits == [7, 8]
+
+
+def test_inspect_needs_no_export_of_the_workload(table: MemoryBackend) -> None:
+    list(table.execute(zlayout.plan(zlayout.load_project()).planned[0], lambda _: None))
+    path = Path("zlayout.yaml")
+    path.write_text(path.read_text().replace("engine: trino", "engine: trino, exports: {dates: {files: none.parquet}}"))
+    found = zlayout.inspect(zlayout.load_project(), "lake.db.orders")
+    assert found.query_cost is None
+    assert found.columns
