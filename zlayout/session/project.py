@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zlayout.errors import Location, SpecError
-from zlayout.spec.layouts import parse_table, size_in_bytes
+from zlayout.spec.layouts import covers, may_match, parse_table, size_in_bytes
 from zlayout.spec.load import WILDCARDS, find_project
 from zlayout.spec.load import load_project as load
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName, duration_of
@@ -187,6 +187,7 @@ def select_layouts(
     wanted: str | Iterable[str],
     excluded: str | Iterable[str],
     changed: Mapping[str, Collection[TableName]] = MappingProxyType({}),
+    unlisted: Collection[TableName] = (),
 ) -> tuple[LayoutSpec, ...]:
     """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
 
@@ -196,6 +197,8 @@ def select_layouts(
         layouts: The layouts to select from.
         wanted, excluded: The patterns.
         changed: The tables that each `changed:REV` among the patterns selects.
+        unlisted: The tables of layouts that stand for all tables of a pattern, which cannot be listed. Such a layout is
+            selected if any table of the pattern may be, and excluded if all are.
 
     Raises:
         SpecError: ZL045, a pattern in `wanted` or a table name in `excluded` matches nothing, or there are no layouts.
@@ -205,9 +208,21 @@ def select_layouts(
     if not layouts and not (wanted and changed.keys() >= set(wanted)):
         hint = "add a file that `layouts:` in zlayout.yaml matches"
         raise SpecError.of("ZL045", "expected at least one layout, found none", hint=hint)
+    names = [str(spec.table) for spec in layouts]
+
+    def may_select(spec: LayoutSpec, pattern: str) -> bool:
+        is_table = not pattern.startswith(("tag:", "path:", CHANGED)) and not (is_name(pattern) and pattern in names)
+        if is_table and spec.table in unlisted:
+            return may_match(spec.table, pattern)
+        return _matches(spec, pattern, changed)
+
+    def excludes(spec: LayoutSpec, pattern: str) -> bool:
+        if spec.table in unlisted and not pattern.startswith(("tag:", "path:", CHANGED)):
+            return covers(pattern, spec.table)
+        return _matches(spec, pattern, changed)
+
     for pattern in (*wanted, *filter(is_name, excluded)):
-        if pattern not in changed and not any(_matches(spec, pattern, changed) for spec in layouts):
-            names = [str(spec.table) for spec in layouts]
+        if pattern not in changed and not any(may_select(spec, pattern) for spec in layouts):
             close = [name for name in names if name.endswith(f".{pattern}")]
             close = close or difflib.get_close_matches(pattern, names, 1)
             known = f"tables with a layout: {first_of(names, MAX_NAMES_SHOWN)}"
@@ -220,8 +235,7 @@ def select_layouts(
     return tuple(
         spec
         for spec in layouts
-        if (not wanted or any(_matches(spec, p, changed) for p in wanted))
-        and not any(_matches(spec, p, changed) for p in excluded)
+        if (not wanted or any(may_select(spec, p) for p in wanted)) and not any(excludes(spec, p) for p in excluded)
     )
 
 

@@ -20,6 +20,7 @@ from zlayout.session.revisions import Revision, catalog_settings, effective_sett
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import holds, matches, parse_table, rule_of, within
+from zlayout.spec.load import WILDCARDS
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.text import first_of, quote_value
@@ -63,7 +64,7 @@ def selected_layouts(
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout.
-        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
+        TableError: The tables of a rule that `changed:REV` no longer finds cannot be listed.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
     since = changed_layouts(project, (*wanted, *excluded), reading)
@@ -74,15 +75,12 @@ def selected_layouts(
         more = [spec for spec in changed.layouts if spec.table not in known]
         diagnostics = dict.fromkeys((*found.diagnostics, *(changed.diagnostics if pattern in wanted else ())))
         found = _sorted([*found.layouts, *more], {**changed.errors, **found.errors}, diagnostics)
-    try:
-        chosen = select_layouts(found.layouts, wanted, excluded, {text: one.changed for text, one in since.items()})
-    except SpecError:
-        if unlisted := [error for table, error in found.errors.items() if _is_pattern(project, table)]:
-            raise unlisted[0] from None
-        if not (found.layouts or wanted) and project.rules:
-            chosen = ()
-        else:
-            raise
+    unlisted = {table for table in found.errors if set(str(table)) & set(WILDCARDS)}
+    if found.layouts or wanted or not project.rules:
+        marked = {text: one.changed for text, one in since.items()}
+        chosen = select_layouts(found.layouts, wanted, excluded, marked, unlisted)
+    else:
+        chosen = ()
     errors = {spec.table: found.errors[spec.table] for spec in chosen if spec.table in found.errors}
     compared = next((since[pattern] for pattern in wanted if pattern in since), Declared(()))
     return Declared(chosen, errors, found.diagnostics, compared.changed, compared.changes)
@@ -116,8 +114,9 @@ def _since(project: Project, revision: Revision, reading: Reading) -> Declared:
         raise failed[min(lost, key=str)]
     names = [one.table for one in listed if not _is_other(one)]
     tables = [*(spec.table for each in (old, project) for spec in each.layouts), *names]
-    before = layouts_of_tables(replace(old, catalogs=project.catalogs), tables, reading)
-    after = layouts_of_tables(project, tables, reading)
+    problems = _problems(listed)
+    before = layouts_of_tables(replace(old, catalogs=project.catalogs), tables, reading, problems)
+    after = layouts_of_tables(project, tables, reading, problems)
     earlier = {spec.table: spec for spec in before.layouts}
     found_errors = {**after.errors, **{spec.table: failed[spec.table] for spec in unlisted}}
     changed: dict[TableName, LayoutChange] = {}
@@ -163,11 +162,19 @@ def _rule_values(project: Project, workload_file: Callable[[Path], str]) -> list
     ]
 
 
-def layouts_of_tables(project: Project, tables: Iterable[TableName], reading: Reading) -> Declared:
-    """Return the layouts of tables with these names, their own or by rules. No catalog is asked for its tables."""
+def layouts_of_tables(
+    project: Project,
+    tables: Iterable[TableName],
+    reading: Reading,
+    problems: Mapping[TableName, ZlayoutError] | None = None,
+) -> Declared:
+    """Return the layouts of tables with these names, their own or by rules. No catalog is asked for its tables.
+
+    problems: The known errors of tables, which are not read for the conditions of rules.
+    """
     exact = {spec.table: spec for spec in project.layouts}
     names = tuple(dict.fromkeys(tables))
-    by_rules = _by_rules(project, [name for name in names if name not in exact], reading)
+    by_rules = _by_rules(project, [name for name in names if name not in exact], reading, problems)
     return _sorted([*(exact[name] for name in names if name in exact), *by_rules.layouts], by_rules.errors)
 
 
@@ -195,8 +202,7 @@ def _declared(project: Project, wanted: Sequence[str], excluded: Sequence[str], 
     rules = [rule for rule in project.rules if not wanted or any(_may_select(rule, text) for text in wanted)]
     listed, failed = _listed(project, rules, reading)
     names = [one.table for one in listed if not _is_other(one)]
-    problems = {one.table: one.problem for one in listed if one.problem is not None}
-    found = _by_rules(project, [name for name in names if name not in exact], reading, problems)
+    found = _by_rules(project, [name for name in names if name not in exact], reading, _problems(listed))
     errors = {**found.errors, **failed}
     unlisted = [rule.spec for rule in rules if rule.pattern in failed]
     diagnostics = [d for rule in rules if rule.pattern not in failed for d in _remarks(rule, names, listed)]
@@ -267,8 +273,8 @@ def _may_select(rule: LayoutRule, text: str) -> bool:
     return not is_name(text) or "." not in text or matches(rule, parse_table(text, rule.spec.location))
 
 
-def _is_pattern(project: Project, table: TableName) -> bool:
-    return any(rule.pattern == table for rule in project.rules)
+def _problems(listed: Iterable[Listed]) -> dict[TableName, ZlayoutError]:
+    return {one.table: one.problem for one in listed if one.problem is not None}
 
 
 def _is_other(listed: Listed) -> bool:

@@ -561,6 +561,33 @@ def matches_name(pattern: TableName, table: TableName) -> bool:
     return pattern.catalog == table.catalog and len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
 
 
+def may_match(pattern: TableName, text: str) -> bool:
+    """Return whether a glob, in which * also matches dots, matches the text of any table that a pattern matches."""
+    one, other = list(str(pattern)), re.findall(r"\[!?\]?[^\]]*\]|.", text)
+    waiting, seen = [(0, 0)], set[tuple[int, int]]()
+    while waiting:
+        i, j = at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        a, b = one[i] if i < len(one) else "", other[j] if j < len(other) else ""
+        if not a and not b:
+            return True
+        if a == "*":
+            waiting += [(i + 1, j), *([(i, j + 1)] if b not in ("", ".") else [])]
+        elif b == "*":
+            waiting += [(i, j + 1), *([(i + 1, j)] if a else [])]
+        elif a and b and ((a == "?" and b != ".") or fnmatchcase(a, b)):
+            waiting.append((i + 1, j + 1))
+    return False
+
+
+def covers(text: str, pattern: TableName) -> bool:
+    """Return whether a glob, in which * also matches dots, matches the text of every table that a pattern matches."""
+    every = str(pattern).replace("?", _ANY)
+    return all(fnmatchcase(every.replace("*", characters), text) for characters in ("", _ANY * 2))
+
+
 def _pattern_problems(pattern: TableName, location: Location, catalog: str) -> list[Diagnostic]:
     if pattern.catalog != catalog:
         message = f"expected a pattern of one catalog, found {quote_value(str(pattern))}"

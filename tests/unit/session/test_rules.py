@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 from support.projects import Cli
 
-from zlayout.errors import SpecError, TableError
+from zlayout.errors import SpecError
 from zlayout.session.import_ import NotImported, import_tables
 from zlayout.session.inspect import inspect
 from zlayout.session.plan_file import write_plan
@@ -129,15 +129,13 @@ def test_a_catalog_that_cannot_list_costs_its_own_tables(cli: Cli) -> None:
     found = {t.table: (str(t.status), [d.code for d in t.diagnostics]) for t in plan(project).tables}
     assert found["ice.web.*"] == ("error", ["ZL121"])
     assert found["lake.sales.orders"][0] == "changes"
-    with pytest.raises(TableError, match="ZL121"):
-        plan(project, "ice.web.c*")
+    (table,) = plan(project, "ice.web.c*").tables
+    assert (table.table, [d.code for d in table.diagnostics]) == ("ice.web.*", ["ZL121"])
     assert "ZL121" in cli("plan", code=1).out
 
 
-@pytest.mark.usefixtures("catalog")
-def test_a_folder_that_cannot_be_listed_costs_its_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("tables/sales/broken").mkdir()
-    Path("tables/sales/broken/_delta_log").write_text("no folder")
+def lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make two folders of the warehouse that cannot be listed."""
     for folder in ("locked", "_hidden"):
         Path("tables", folder).mkdir()
 
@@ -148,6 +146,13 @@ def test_a_folder_that_cannot_be_listed_costs_its_own_tables(monkeypatch: pytest
 
     selecting = pa_fs.FileSelector
     monkeypatch.setattr(pa_fs, "FileSelector", selector)
+
+
+@pytest.mark.usefixtures("catalog")
+def test_a_folder_that_cannot_be_listed_costs_its_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("tables/sales/broken").mkdir()
+    Path("tables/sales/broken/_delta_log").write_text("no folder")
+    lock(monkeypatch)
     found = plan(layout("every", "match: lake.*.*"))
     assert {t.table: [d.code for d in t.diagnostics] for t in found.tables if t.status == "error"} == {
         "lake.locked.*": ["ZL114"],
@@ -156,6 +161,25 @@ def test_a_folder_that_cannot_be_listed_costs_its_own_tables(monkeypatch: pytest
     assert len(found.tables) == 6
     failed = [one for one in import_tables(load_project(), "lake.*.*") if isinstance(one, NotImported)]
     assert {"lake.locked.*", "lake.sales.broken"} <= {str(one.table) for one in failed}
+
+
+@pytest.mark.usefixtures("catalog")
+def test_a_selection_keeps_the_error_of_a_folder_whose_tables_it_may_select(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock(monkeypatch)
+    project = layout("every", "match: lake.*.*")
+
+    def errors(*select: str, exclude: str = "") -> list[str]:
+        tables = plan(project, select, [exclude] if exclude else ()).tables
+        return [d.code for t in tables if t.table == "lake.locked.*" for d in t.diagnostics]
+
+    assert errors("lake.*.orders") == errors("lake.lo*.orders") == errors("*orders") == ["ZL114"]
+    assert errors("lake.web.*", "lake.locked.orders") == ["ZL114"]
+    assert errors("lake.web.c*") == errors("lake.sales.orders", "lake.web.*") == []
+    for exclude in ("lake.locked.orders", "lake.*.orders", "lake.locked.?"):
+        assert errors(exclude=exclude) == ["ZL114"]
+    assert errors(exclude="lake.locked.*") == errors(exclude="lake.lo*") == []
+    with pytest.raises(SpecError, match="ZL045"):
+        plan(project, exclude=["lake.lacked.orders"])
 
 
 @pytest.mark.usefixtures("catalog")
