@@ -1,11 +1,13 @@
 """`changed:REV`: the layouts that differ from those at the merge base, by effective values."""
 
+import errno
 import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 import pytest
 from support.git_projects import PROJECT, GitProject
 from support.projects import Cli
@@ -389,6 +391,19 @@ def test_a_rule_that_is_gone_and_whose_catalog_does_not_answer(project: GitProje
     project.layout("web", WEB.replace("[a]", "[b]"))
     (table,) = plan(load_project(), "changed:main").tables
     assert [d.code for d in table.diagnostics] == ["ZL114"]
+
+
+def test_a_folder_that_cannot_be_listed(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def selector(path: str, **options: bool) -> pa_fs.FileSelector:
+        if path == "web":  # the user who runs the tests may be root, who can list every folder
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return selecting(path, **options)
+
+    selecting = pa_fs.FileSelector
+    monkeypatch.setattr(pa_fs, "FileSelector", selector)
+    project.layout("web", "match: lake.w*.*\nzorder: {columns: [b]}\n")
+    (table,) = plan(load_project(), "changed:HEAD").tables
+    assert (table.table, [d.code for d in table.diagnostics]) == ("lake.web.*", ["ZL114"])
 
 
 def test_sha256_repositories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
