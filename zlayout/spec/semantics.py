@@ -56,9 +56,11 @@ def _error(spec: LayoutSpec, key: str, code: str, message: str, hint: str) -> Di
 def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     for index, field in enumerate(spec.partition_by or ()):
         key, column = f"partition_by[{index}]", state.column(field.source)
-        if column is None:
-            others = [other.source for other in spec.partition_by or () if other.transform == field.transform]
-            yield _repeated(spec, state, field.source, others, key) or _unknown(spec, state, field.source, key)
+        before = [other.source for other in (spec.partition_by or ())[:index] if other.transform == field.transform]
+        if repeated := _repeated(spec, state, field.source, before, key):
+            yield repeated
+        elif column is None:
+            yield _unknown(spec, state, field.source, key)
         elif field not in state.partition_fields and not _applies_to(field, column.type):
             name, found = field.transform.partition("[")[0], f"column {quote_value(field.source)} ({_type(column)})"
             hint = (
@@ -78,8 +80,10 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
     keys = {f.source for f in fields if f.transform == "identity"}
     for index, name in enumerate(spec.column_names):
         key, column = f"zorder.columns[{index}]", state.column(name)
-        if column is None:
-            yield _repeated(spec, state, name, spec.column_names, key) or _unknown(spec, state, name, key)
+        if repeated := _repeated(spec, state, name, spec.column_names[:index], key):
+            yield repeated
+        elif column is None:
+            yield _unknown(spec, state, name, key)
         elif name in keys:
             found = f"column {quote_value(name)} in zorder.columns is a partition column"
             message = f"{found}, and has one value in each file"
@@ -140,12 +144,14 @@ def _type(column: Column) -> str:
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 
-def _repeated(spec: LayoutSpec, state: TableState, name: str, names: Iterable[str], key: str) -> Diagnostic | None:
-    """Return the error for a name that the table has in another letter case, as another one of `names` also does."""
-    is_same = any(other != name and other.lower() == name.lower() for other in names)
+def _repeated(spec: LayoutSpec, state: TableState, name: str, before: Sequence[str], key: str) -> Diagnostic | None:
+    """Return the error for a name that means the same column of the table as one of the names before it."""
+    has_name = state.column(name) is not None
+    is_same = name in before if has_name else any(other.lower() == name.lower() for other in before)
     present = next((column.name for column in state.columns if column.name.lower() == name.lower()), None)
     if present is None or not is_same:
         return None
+    present = name if has_name else present
     of = key.partition("[")[0]
     code, what = ("ZL023", "partition key") if of == "partition_by" else ("ZL016", "column")
     hint = f"keep one of the names that mean column {quote_value(present)} of the table"
@@ -170,13 +176,20 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
     """Return the spec with column names in the letter case of the table.
 
     A name is replaced if the table has no column of this name, but exactly one whose name differs only in letter case.
-    If two z-order columns or two partition keys of the spec would then be the same, the spec is returned unchanged.
+    A name is kept if a z-order column or a partition key before it is the same column, which `check` reports.
     """
     present = _present_name([column.name for column in state.columns])
-    keys = tuple(replace(column, name=present(column.name)) for column in spec.layout.columns)
-    fields = spec.partition_by and tuple(replace(field, source=present(field.source)) for field in spec.partition_by)
-    if len({key.name for key in keys}) < len(keys) or len(set(fields or ())) < len(fields or ()):
-        return spec
+    found: set[tuple[str, str]] = set()
+
+    def once(name: str, transform: str) -> str:
+        one = present(name), transform
+        if one in found:
+            return name
+        found.add(one)
+        return one[0]
+
+    keys = tuple(replace(column, name=once(column.name, "")) for column in spec.layout.columns)
+    fields = spec.partition_by and tuple(replace(f, source=once(f.source, f.transform)) for f in spec.partition_by)
     where = spec.where and renamed(spec.where, {name: present(name) for name in columns_of(spec.where)})
     cuts = tuple(replace(cut, column=present(cut.column)) for cut in spec.layout.cuts)
     layout = replace(spec.layout, columns=keys, cuts=cuts)

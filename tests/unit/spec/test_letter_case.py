@@ -9,6 +9,7 @@ from support.runs import plan_and_apply
 from zlayout.errors import Location
 from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where
+from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check, in_case_of
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column, TableState
@@ -52,6 +53,23 @@ def test_two_names_of_one_column_are_a_duplicate() -> None:
     ]
     assert [d.code for d in check(spec, of_two)] == []
     assert [d.code for d in check(spec, table("b"))] == ["ZL023", "ZL012", "ZL012"]
+
+
+def test_other_names_beside_a_duplicate_are_known() -> None:
+    where, of_one = parse_where("P = 1", Location("f")), table("id", "b", "p")
+    first = make_spec(make_layout("ID"), partition_by=(PartitionField("P"), PartitionField("p")))
+    second = make_spec(make_layout("ID", "Id", "id", "B"), where=where, partition_by=(PartitionField("P"),))
+
+    def problems(spec: LayoutSpec) -> list[tuple[str, str]]:
+        return [(d.code, d.message) for d in check(in_case_of(spec, of_one), of_one) if d.severity == "error"]
+
+    assert problems(first) == [("ZL023", "duplicate partition key 'p' in partition_by")]
+    # The table is not partitioned yet, so that `where` has no column to refer to.
+    assert problems(second) == [
+        ("ZL016", "duplicate column 'Id' in zorder.columns"),
+        ("ZL016", "duplicate column 'id' in zorder.columns"),
+        ("ZL033", "expected partition columns in where, found 'p'"),
+    ]
 
 
 def test_a_table_is_laid_out_by_a_spec_in_another_letter_case() -> None:
