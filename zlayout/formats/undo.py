@@ -287,7 +287,9 @@ def is_excluded(state: TableState, replaced: FileTable) -> bool:
 
     A later change of the table may exclude the rollback too.
     """
-    return bool(specs_of(replaced) - {state.spec_id} or state.notes or why_unknown([state]))
+    # A rollback of a Delta table needs a state without notes. That of an Iceberg table does not look at them.
+    has_notes = state.format == "delta" and bool(state.notes)
+    return has_notes or bool(specs_of(replaced) - {state.spec_id} or why_unknown([state]))
 
 
 def gone(table: TableName, what: str, detail: str = "", why: str = "") -> Refused:

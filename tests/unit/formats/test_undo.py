@@ -1,10 +1,12 @@
 """What a rollback undoes: the runs in effect, and what the commits of one run changed together."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from support.builders import make_file_table, make_state
 
-from zlayout.errors import Refused
+from zlayout.errors import Diagnostic, Refused
 from zlayout.formats import undo
 from zlayout.formats.undo import Change, Recorded
 from zlayout.spec.model import TableName
@@ -72,3 +74,10 @@ def test_another_partitioning_is_refused() -> None:
 
 def test_an_unknown_run_is_refused_with_the_runs_in_effect() -> None:
     assert "one, two" in str(undo.no_run(NAME, "three", {"one": [1], "two": [2]}))
+
+
+def test_only_a_note_on_a_delta_table_excludes_a_rollback() -> None:
+    files = make_file_table([10])
+    state = replace(make_state(files), notes=(Diagnostic("ZL421", "unreadable", "note", "apply"),))
+    found = {name: undo.is_excluded(replace(state, format=name), files) for name in ("delta", "iceberg")}
+    assert found == {"delta": True, "iceberg": False}
