@@ -1,7 +1,10 @@
 """Why a store or catalog could not be reached: real errors of the libraries, and texts that need a server elsewhere."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,3 +145,24 @@ def test_names_of_tables_are_no_causes(text: str) -> None:
 
 def test_an_unknown_error_has_no_cause() -> None:
     assert cause_of(ValueError("expected column a, found b")) is None
+
+
+def test_a_folder_that_must_not_be_read_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stat(path: str, *args: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(f"{tmp_path}/locked"):  # the user who runs the tests may be root, who can read it
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return stating(path, *args, **options)
+
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    stating = os.stat
+    (tmp_path / "file").touch()
+    catalog = CatalogConfig("lake", "delta", "path", {"warehouse": str(tmp_path)}, HERE)
+    backend = backend_for(catalog, SparkRuntime(Project(tmp_path, {"lake": catalog}, SparkConfig(), ())))
+    monkeypatch.setattr("zlayout.formats.delta.backend.checked_log", denied)
+    monkeypatch.setattr(os, "stat", stat)
+    for missing in ("missing", "file"):
+        assert backend.list_storage(TableName("lake", (missing,), "t")) == str(tmp_path)
+    with pytest.raises(PermissionError):
+        backend.list_storage(TableName("lake", ("locked",), "t"))

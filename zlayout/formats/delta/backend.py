@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +25,7 @@ from zlayout.formats.base import (
     SampleSource,
     Stage,
 )
-from zlayout.formats.delta.names import Names, at_location, warehouse_above
+from zlayout.formats.delta.names import Names, at_location, is_missing, warehouse_above
 from zlayout.formats.delta.read.features import (
     native_diagnostics,
     native_refusals,
@@ -101,7 +100,7 @@ class DeltaBackend:
         """
         located = self._names.located(table)
         location = delta_location(located, table)
-        if (path := local_path(location)) is not None and not os.path.isdir(path):
+        if (path := local_path(location)) is not None and is_missing(path):
             return warehouse_above(self._catalog, path)
         try:
             # not `DeltaTable.is_deltatable`, which blocks all other threads while it waits for the storage

@@ -258,11 +258,22 @@ def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str
     return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)
 
 
+def is_missing(folder: str) -> bool:
+    """Return whether there is no folder of this path. A folder that must not be read is not missing."""
+    try:
+        os.stat(os.path.join(folder, ""))  # the ending makes a file an error too
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def warehouse_above(catalog: CatalogConfig, path: str) -> str:
     """Return the warehouse of a local folder that does not exist. Raises TableError ZL114 if there is none, either."""
     warehouse = local_path(decoded(str(catalog.options.get("warehouse", "")))) or path
     above = warehouse if Path(warehouse) in Path(path).parents else path
-    if os.path.isdir(above):
+    if not is_missing(above):
         return above
     hint = f"check warehouse and tables of catalogs.{catalog.name}"
     raise TableError.of("ZL114", f"there is no folder {above}", hint=hint, location=catalog.location)
