@@ -19,7 +19,7 @@ from zlayout.session.project import CHANGED, is_name, select_layouts
 from zlayout.session.revisions import Revision, catalog_settings, effective_settings, layout_change, read_revision
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
-from zlayout.spec.layouts import holds, matches, parse_table, rule_of, within
+from zlayout.spec.layouts import holds, matches, narrowest_of, parse_table, rule_of, within
 from zlayout.spec.load import WILDCARDS
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
@@ -64,7 +64,7 @@ def selected_layouts(
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout.
-        TableError: The tables of a rule that `changed:REV` no longer finds cannot be listed.
+        TableError: The tables of a rule that is gone since the revision of `changed:REV` cannot be listed.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
     since = changed_layouts(project, (*wanted, *excluded), reading)
@@ -249,7 +249,7 @@ def _by_rules(
             meeting = [rule for rule in rules if state is None or holds(rule.only, state)]
             rule = rule_of(meeting, table)
         except ZlayoutError as error:
-            layouts.append(rules[0].for_table(table))
+            layouts.append(narrowest_of(rules)[0].for_table(table))
             errors[table] = error
         else:
             layouts += [rule.for_table(table)] if rule else []

@@ -483,7 +483,7 @@ def plan(
 
     Raises:
         SpecError: An argument, the selection or a workload file is invalid.
-        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
+        TableError: The tables of a rule that is gone since the revision of `changed:REV` cannot be listed.
     """
     require_project(project)
     budget, after = parse_budget(max_rewrite_bytes), parse_duration(avoid_hot)
@@ -551,7 +551,7 @@ def drift(
 
     Raises:
         SpecError: An argument, the selection or a workload file is invalid.
-        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
+        TableError: The tables of a rule that is gone since the revision of `changed:REV` cannot be listed.
     """
     require_project(project)
     request = PlanRequest(select, exclude, Reading(parallelism, timeout), sample=sample, branch=branch)

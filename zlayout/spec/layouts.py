@@ -526,13 +526,18 @@ def rule_of(rules: Sequence[LayoutRule], table: TableName) -> LayoutRule | None:
         SpecError: ZL039 if several rules match, and none of them is narrower than all others.
     """
     found = [rule for rule in rules if matches(rule, table)]
-    narrowest = [rule for rule in found if not any(_narrower(other, rule) for other in found)]
+    narrowest = narrowest_of(found)
     if len(narrowest) > 1:
         listed = " and ".join(f"{rule.spec.rule} ({rule.spec.location})" for rule in narrowest)
         message = f"{table} has several rules, and none is narrower than the others: {listed}"
         hint = "exclude the table from all of them but one, or declare a layout of its own"
         raise SpecError.of("ZL039", message, hint=hint, location=narrowest[0].spec.location)
     return next(iter(narrowest), None)
+
+
+def narrowest_of(rules: Sequence[LayoutRule]) -> list[LayoutRule]:
+    """Return the rules of which no other rule is narrower."""
+    return [rule for rule in rules if not any(_narrower(other, rule) for other in rules)]
 
 
 @lru_cache(maxsize=1024)

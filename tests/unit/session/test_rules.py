@@ -183,6 +183,17 @@ def test_a_selection_keeps_the_error_of_a_folder_whose_tables_it_may_select(monk
 
 
 @pytest.mark.usefixtures("catalog")
+def test_the_error_of_a_folder_has_the_tags_of_the_narrowest_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock(monkeypatch)
+    layout("every", "match: lake.*.*")
+    found = plan(layout("orders", "match: lake.*.orders\ntags: [nightly]"), "tag:nightly").tables
+    assert [(t.table, str(t.status)) for t in found] == [
+        ("lake.locked.orders", "error"),
+        ("lake.sales.orders", "changes"),
+    ]
+
+
+@pytest.mark.usefixtures("catalog")
 def test_a_selection_of_names_lists_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     project = layout("sales", "match: lake.sales.*")
     monkeypatch.setattr("zlayout.formats.delta.backend.DeltaBackend.list_tables", lambda *_: pytest.fail("listed"))
