@@ -106,7 +106,7 @@ def test_a_service_that_hangs_fails_within_the_limit(
 def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    last = checks(root, S3.format(url=f"https://127.0.0.1:{plain_http}"), timeout=30)[-1]
+    last = checks(root, S3.format(url=f"https://127.0.0.1:{plain_http}"), timeout=120)[-1]  # the client tries again
     assert (last.step, last.status) == (Step.LIST_STORAGE, CheckStatus.FAILED)
     assert "the TLS connection failed" in last.detail
 
