@@ -15,7 +15,7 @@ from hostile.asking import ask
 from pyiceberg.catalog.sql import SqlCatalog
 from support.records import make_record
 
-from zlayout.records import SqliteStore
+from zlayout.history_records import SqliteStore
 
 HISTORY = "history: {}\n"
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} FROM n"

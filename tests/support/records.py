@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from zlayout.records import ColumnRecord, Command, DecayRecord, Record, RecordState
+from zlayout.history_records import ColumnRecord, Command, DecayRecord, Record, RecordState
 
 START = datetime(2026, 3, 1, 3, tzinfo=UTC)
 

@@ -665,7 +665,7 @@ def history(
     color: ColorMode = Color.AUTO,
 ) -> int:
     """Show what earlier commands found in a table and did to it. Needs `history` in zlayout.yaml. Reads no table."""
-    from zlayout.records import touched_trend
+    from zlayout.history_records import touched_trend
     from zlayout.report.text import render_history
     from zlayout.session.history import history
     from zlayout.session.project import load_project

@@ -27,7 +27,7 @@ from zlayout.report.words import (
 from zlayout.text import plural, size
 
 if TYPE_CHECKING:
-    from zlayout.records import ColumnRecord, Growth, Record
+    from zlayout.history_records import ColumnRecord, Growth, Record
 
 Style = Callable[[str, str], str]
 

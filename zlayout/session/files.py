@@ -1,7 +1,7 @@
 """Write files atomically, and never through a symbolic link. Every file that a command leaves behind is written here.
 
 A checkout of a pull request can contain links. If a report was written through one, the pull request would choose
-which file of the user is overwritten. (The history is a database, which `zlayout.records` writes.)
+which file of the user is overwritten. (The history is a database, which `zlayout.history_records` writes.)
 """
 
 from __future__ import annotations

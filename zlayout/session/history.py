@@ -10,10 +10,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
+from zlayout.history_records import (
+    MAX_RECORDS,
+    Command,
+    Growth,
+    Record,
+    SqliteStore,
+    growths,
+    records_of,
+    touched_trend,
+)
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult, Trend
 from zlayout.planner.work import PlannedTable
-from zlayout.records import MAX_RECORDS, Command, Growth, Record, SqliteStore, growths, records_of, touched_trend
 from zlayout.session.project import known_table, layout_of, require_count
 from zlayout.session.rules import require_branches, table_on
 from zlayout.spec.model import Project, TableName

@@ -26,12 +26,12 @@ from zlayout.formats.base import Commit, Progress, Stage
 from zlayout.formats.registry import backend_for
 from zlayout.formats.trial import Trial, require_droppable, require_publishable
 from zlayout.formats.undo import Undo
+from zlayout.history_records import Command
 from zlayout.planner import document
 from zlayout.planner.model import Plan, Status, TablePlan, summary
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.work import SAMPLE_BYTES, PlanOptions
 from zlayout.process import Handler, Interrupted, handled_signals
-from zlayout.records import Command
 from zlayout.report import text
 from zlayout.report.words import drift_line
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading, read_table

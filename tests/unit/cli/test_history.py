@@ -12,7 +12,7 @@ from support.projects import Cli, Scripted
 from support.records import START, make_record
 
 import zlayout
-from zlayout.records import Command, Record, SqliteStore
+from zlayout.history_records import Command, Record, SqliteStore
 
 TABLE = "lake.db.orders"
 

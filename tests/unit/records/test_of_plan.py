@@ -6,9 +6,9 @@ import pytest
 from support.records import START
 from unit.report.sample_plans import DONE, EVENTS, ORDERS, UNCHANGED
 
+from zlayout.history_records import Command, Record, RecordState, records_of, state_of
 from zlayout.planner.model import Plan, Reason, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
-from zlayout.records import Command, Record, RecordState, records_of, state_of
 
 
 def record_of(table: TablePlan, result: TableResult | None = None) -> Record:

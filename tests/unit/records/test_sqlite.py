@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.records import make_record, run_at_once
 
-from zlayout.records import ColumnRecord, Command, RecordState, SqliteStore
+from zlayout.history_records import ColumnRecord, Command, RecordState, SqliteStore
 
 PROCESSES, APPENDS = 6, 15
 APPEND = """
@@ -17,7 +17,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from support.records import make_record
-from zlayout.records import SqliteStore
+from zlayout.history_records import SqliteStore
 
 store = SqliteStore(Path(sys.argv[1]), 400)
 sys.stdin.read(1)  # all begin at once

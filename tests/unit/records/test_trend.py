@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.records import START, make_record
 
-from zlayout.records import ColumnRecord, Command, DecayRecord, Record, growths, since_rewrite, touched_trend
+from zlayout.history_records import ColumnRecord, Command, DecayRecord, Record, growths, since_rewrite, touched_trend
 
 
 def at(day: float) -> datetime:

@@ -4,8 +4,8 @@ import pytest
 from lxml import etree
 from support.records import make_record
 
+from zlayout.history_records import ColumnRecord, Command, DecayRecord, Growth, RecordState, touched_trend
 from zlayout.planner.run_report import Trend
-from zlayout.records import ColumnRecord, Command, DecayRecord, Growth, RecordState, touched_trend
 from zlayout.report import html as charts
 from zlayout.report.text import growth_text, render_history, sparkline
 

@@ -12,7 +12,7 @@ A data file is read once, for the first rebase that needs it. The digests of its
 files on the driver (`RowIndex`). The next rebases only look up the rows that were deleted since the one before them,
 without a Spark job: a rebase that takes longer than the other writer's next statement is in conflict again.
 
-What differs between the formats is in the `rebase` module of each format.
+What differs between the formats is in class `Rebase` of the `write/commit` module of each format.
 """
 
 from __future__ import annotations

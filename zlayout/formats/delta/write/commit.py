@@ -414,7 +414,7 @@ def write_with_stats(
     written_paths = delta.files.paths(written)
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
 
-    def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:  # see `footers.Scan`
+    def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:  # see `Scan`
         by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
         rows = delta.read_back(
             snapshot, delta.files.select(written, positions_among(written_paths, pa.array(paths, pa.string()))), like
