@@ -77,6 +77,18 @@ def test_inspect_uses_the_keys_too(table: MemoryBackend) -> None:
     assert found.files < FILES
 
 
+def test_inspect_uses_the_keys_of_declared_partitions_as_a_plan_does(table: MemoryBackend) -> None:
+    path = Path("layouts/orders.yaml")
+    path.write_text(LAYOUT.replace(", day]", "]") + "files: {target_size: 32KiB}\n")
+    list(table.execute(zlayout.plan(zlayout.load_project()).planned[0], lambda _: None))
+    use("spark")
+    path.write_text(path.read_text() + "partition_by: [day]\n")
+    plan = planned(f"{QUERIES}SELECT * FROM orders WHERE a = 5;\n").workload
+    assert plan is not None
+    assert (plan.queries, plan.now.files) == (2, 10.5)  # one of 20 files, and all
+    assert zlayout.inspect(zlayout.load_project(), "lake.db.orders").query_cost == plan.now
+
+
 def test_a_dimension_may_be_in_a_catalog_without_layouts(root: Path) -> None:
     rows = pa.table({"a": pa.array(range(200), pa.int64())})
     for first in (0, 100):
