@@ -1,5 +1,7 @@
 """Plans and drift reports state that a layout no longer fits the workload, if another one reads much less."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,11 @@ from support.memory_format.store import MemoryTable
 from support.projects import workload_project
 
 import zlayout
+from zlayout.advisor import query_costs
+from zlayout.advisor.model import Costs, TableQuery
 from zlayout.cli.main import run
 from zlayout.planner.model import TablePlan
+from zlayout.planner.simulation import Drawn
 
 ROWS, FILES = 40_000, 20
 LAYOUT = """\
@@ -69,6 +74,20 @@ def test_the_warning_names_the_saving_and_the_change_of_the_layout_file() -> Non
     assert f"declare `{better.yaml}`, or run `zlayout advise lake.db.orders --write`" == warning.hint
     assert not found.fits
     assert found.as_declared  # the table is laid out as declared: the declaration is what no longer fits
+
+
+@pytest.mark.usefixtures("table")
+def test_the_floor_is_not_above_the_layout_that_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the rows that a query needs filled more files than they are in."""
+    lowest = query_costs.lowest
+
+    def too_many(queries: Sequence[TableQuery], drawn: Drawn) -> Costs:
+        found = lowest(queries, drawn)
+        return replace(found, files=found.files + 6)
+
+    monkeypatch.setattr(query_costs, "lowest", too_many)
+    found = planned().workload
+    assert found.floor.files <= found.better.cost.files < 2
 
 
 def test_the_declared_change_ends_the_warning(table: MemoryBackend) -> None:
