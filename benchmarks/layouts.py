@@ -41,7 +41,7 @@ from zlayout.session.apply import apply_table
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
 from zlayout.session.sampling import SAMPLE_BYTES
-from zlayout.session.workloads import Expected, Workloads, expected, read_joined
+from zlayout.session.workloads import Expected, OtherTables, Workloads, expected, read_joined
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.partition import PartitionField
 
@@ -275,7 +275,8 @@ def forecast(case: Case, spec: LayoutSpec, queries: Sequence[str]) -> Expected:
     read, columns = workloads.of(planned.spec), workloads.columns()
     assert planned.state is not None
     backends, partitions = {spec.table.catalog: backend}, [field.source for field in spec.partition_by or ()]
-    read, _ = read_joined(read, (path,), columns, spec.table, planned.state, backends, project, partitions)
+    others = OtherTables(spec.table, backends, project)
+    read, _ = read_joined(read, (path,), columns, planned.state, others, partitions)
     found = expected(planned, read, project, backend, SAMPLE_BYTES)
     if found is None:
         raise RuntimeError(f"plan --sample has no forecast: {planned.plan.diagnostics}")

@@ -23,6 +23,7 @@ from zlayout.errors import SpecError, ZlayoutError
 from zlayout.process import signal_of
 from zlayout.report.words import number, printable, without_commands
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
+from zlayout.session.project import MAX_NEW_FILES
 from zlayout.text import plural
 
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ Files = Annotated[
         "--files",
         metavar="N",
         min=1,
-        max=10_000_000,
+        max=MAX_NEW_FILES,
         help="The number of files after the rewrite. Default: from the target size.",
     ),
 ]

@@ -25,11 +25,11 @@ from zlayout.process import give_back_freed_memory
 from zlayout.session.concurrent_reads import read_table
 from zlayout.session.files import write_atomically
 from zlayout.session.import_ import layouts_of, parse_columns, target_size
-from zlayout.session.plan import every_backend
-from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
+from zlayout.session.plan import backends_of
+from zlayout.session.project import MAX_NEW_FILES, known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
 from zlayout.session.sampling import draw_sample, rows_of_small, stored_rows
-from zlayout.session.workloads import column_names, on_table_of, read_joined, sources_of
+from zlayout.session.workloads import OtherTables, column_names, on_table_of, read_joined, sources_of
 from zlayout.spark.session import SparkRuntime, runtime_for
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import with_layout
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
 MAX_THROUGH_SHOWN = 5
 MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
-MAX_FILES = 10_000_000  # after a rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class StudyOptions:
 
     def __post_init__(self) -> None:
         require_number("time_limit", self.time_limit)
-        for name, value, most in (("files", self.files, MAX_FILES), ("sample_rows", self.sample_rows, None)):
+        for name, value, most in (("files", self.files, MAX_NEW_FILES), ("sample_rows", self.sample_rows, None)):
             if value is not None:
                 require_count(name, value, most)
 
@@ -155,9 +154,9 @@ def make_study(
     known = {name.name: column_names(schema)}
     read = read_workload(sources, known)
     is_free = project.key_skipping.partitions and options.search and _may_be_partitioned(spec, schema)
-    backends = every_backend(project, runtime) | {name.catalog: backend}
+    backends = backends_of(project, runtime) | {name.catalog: backend}
     candidates = [c.name for c in schema.columns if is_free and partition_keys(c, transforms=False)]
-    read, used = read_joined(read, sources, known, name, schema, backends, project, candidates)
+    read, used = read_joined(read, sources, known, schema, OtherTables(name, backends, project), candidates)
     through = through_texts(used)
     partitions = _partition_keys(used, schema, backend) if is_free else ()
     on_table = on_table_of(read, name, schema)

@@ -12,7 +12,7 @@ from zlayout.planner.model import QueryCost
 from zlayout.report.words import version_word
 from zlayout.session.concurrent_reads import TIMEOUT, read_table
 from zlayout.session.import_ import DEFAULT_SIZE
-from zlayout.session.plan import every_backend
+from zlayout.session.plan import backends_of
 from zlayout.session.project import known_table, layout_of
 from zlayout.session.rules import layout_of_table, require_branches, table_on
 from zlayout.session.workloads import present_cost
@@ -107,7 +107,7 @@ def inspect(
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
         backend.last_run(name, state) if laid_out else None,
-        present_cost(spec, state, project, every_backend(project, runtime), timeout)
+        present_cost(spec, state, project, backends_of(project, runtime), timeout)
         if spec and spec.workload and laid_out
         else None,
     )

@@ -221,14 +221,15 @@ def plan_specs(
     compared: The tables, without branches, that were read and compared with the others when a saved plan was made.
     """
     start = time.monotonic()
-    backends = backends_of(project, SparkRuntime(project), declared.layouts)
+    runtime = SparkRuntime(project)
+    backends = backends_of(project, runtime, declared.layouts)
     readable = [spec for spec in declared.layouts if spec.table not in declared.errors]
     planned = plan_tables(readable, backends, options, reading, workloads=workloads, project=project)
     left_out = _left_out(readable, planned)
     if workloads and _use_queries(readable):
         from zlayout.session.workloads import with_workloads
 
-        every = every_backend(project, SparkRuntime(project)) | backends  # joined tables may be in any catalog
+        every = backends_of(project, runtime) | backends  # joined tables may be in any catalog
         planned = with_workloads(planned, project, every, options.sample_bytes, reading)
     failed = (
         unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])
@@ -267,15 +268,12 @@ def _left_out(specs: Sequence[LayoutSpec], planned: Sequence[PlannedTable]) -> t
     return (Diagnostic("ZL452", message, "note", "review and apply their plans without --only-decay"),)
 
 
-def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec]) -> dict[str, Backend]:
-    """Connect a backend to each catalog of the given layouts; return them by catalog name."""
-    names = sorted({spec.table.catalog for spec in specs})
+def backends_of(
+    project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec] | None = None
+) -> dict[str, Backend]:
+    """Return the backend of each catalog of the given layouts, by default of all catalogs, by catalog name."""
+    names = sorted(project.catalogs if specs is None else {spec.table.catalog for spec in specs})
     return {name: backend_for(project.catalogs[name], runtime) for name in names}
-
-
-def every_backend(project: Project, runtime: SparkRuntime) -> dict[str, Backend]:
-    """Return the backends of all catalogs of a project, by name, without connecting to the catalogs."""
-    return {name: backend_for(catalog, runtime) for name, catalog in project.catalogs.items()}
 
 
 def plan_tables(

@@ -45,6 +45,9 @@ def require_positive(name: str, value: object, most: float) -> None:
         raise _invalid(name, value, f"a number above 0, at most {most:,.0f},", 7)
 
 
+MAX_NEW_FILES = 10_000_000  # that are simulated
+
+
 def require_count(name: str, value: object, most: int | None = None) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is an integer above 0, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= (most or math.inf):
@@ -211,14 +214,14 @@ def select_layouts(
     names = [str(spec.table) for spec in layouts]
 
     def may_select(spec: LayoutSpec, pattern: str) -> bool:
-        is_table = not pattern.startswith(("tag:", "path:", CHANGED)) and not (is_name(pattern) and pattern in names)
-        if is_table and spec.table in unlisted:
+        is_another = is_name(pattern) and pattern in names
+        if spec.table in unlisted and _is_of_tables(pattern) and not is_another:
             return may_match(spec.table, pattern)
         return _matches(spec, pattern, changed)
 
     def excludes(spec: LayoutSpec, pattern: str) -> bool:
-        if spec.table in unlisted and not pattern.startswith(("tag:", "path:", CHANGED)):
-            return covers(pattern, spec.table)
+        if spec.table in unlisted and _is_of_tables(pattern):
+            return covers(pattern, str(spec.table))
         return _matches(spec, pattern, changed)
 
     for pattern in (*wanted, *filter(is_name, excluded)):
@@ -250,7 +253,11 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
 
 def is_name(pattern: str) -> bool:
     """Return whether the pattern is a table name, in contrast to a tag, a path, `changed:REV` or a glob."""
-    return not pattern.startswith(("tag:", "path:", CHANGED)) and not set(pattern) & set(WILDCARDS)
+    return _is_of_tables(pattern) and not set(pattern) & set(WILDCARDS)
+
+
+def _is_of_tables(pattern: str) -> bool:
+    return not pattern.startswith(("tag:", "path:", CHANGED))
 
 
 def _matches(spec: LayoutSpec, pattern: str, changed: Mapping[str, Collection[TableName]]) -> bool:

@@ -83,17 +83,9 @@ def with_workloads(
     for p in known:
         assert p.state is not None
         name, known_columns = p.spec.table, workloads.columns()
+        others = OtherTables(name, backends, project, reading.timeout, silent)
         read[name], through[name] = read_joined(
-            read[name],
-            p.spec.workload,
-            known_columns,
-            name,
-            p.state,
-            backends,
-            project,
-            _declared_keys(p.spec),
-            timeout=reading.timeout,
-            silent=silent,
+            read[name], p.spec.workload, known_columns, p.state, others, _declared_keys(p.spec)
         )
 
     def forecast(one: PlannedTable) -> PlannedTable:
@@ -192,16 +184,15 @@ def present_cost(
     It is None too if an export that the queries need cannot be read, by which a plan fails. Raises the errors of
     `read_workload`, and TableError. backends: By catalog name. timeout: The limit on each read of a joined table.
     """
-    known, name = {spec.table.name: column_names(state)}, spec.table
+    known, others = {spec.table.name: column_names(state)}, OtherTables(spec.table, backends, project, timeout)
     workload = read_workload(spec.workload, known)
-    given = (workload, spec.workload, known, name, state, backends, project, _declared_keys(spec))
     try:
-        workload, _ = read_joined(*given, timeout=timeout)
+        workload, _ = read_joined(workload, spec.workload, known, state, others, _declared_keys(spec))
     except SpecError as error:
         if all(diagnostic.code != "ZL098" for diagnostic in error.diagnostics):
             raise
         return None
-    found = TableQueries.of(spec, state, workload, backends[name.catalog])
+    found = TableQueries.of(spec, state, workload, backends[spec.table.catalog])
     return None if found is None else query_costs.mean(costs(found.queries, found.state.files))
 
 
@@ -539,14 +530,9 @@ def read_joined(
     workload: Workload,
     sources: Sequence[Path],
     known: Mapping[str, Sequence[str]],
-    table: TableName,
     state: TableState,
-    backends: Mapping[str, Backend],
-    project: Project,
+    others: OtherTables,
     candidates: Iterable[str] = (),
-    *,
-    timeout: float = TIMEOUT,
-    silent: set[str] | None = None,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return a workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -555,16 +541,14 @@ def read_joined(
     Args:
         workload: What `read_workload` returned for `sources` and `known`.
         sources, known: As in `read_workload`.
-        table, state: The table.
-        backends: By the name of the catalog.
-        project: The project, with the engine of the queries and the exports.
+        state: The table, which is that of `others`.
+        others: The tables that it may be joined to.
         candidates: The columns by which the table may be partitioned, besides those by which it is.
-        timeout: The limit on each read of another table, in seconds.
-        silent: The catalogs of which a read took longer. They are not read again, and others are added.
 
     Raises:
         SpecError: As `read_workload`; ZL098, an export that the queries need cannot be read.
     """
+    table, project = others.table, others.project
     skipping = project.key_skipping
     if len(state.files) < skipping.min_files or state.files.bytes.sum() < skipping.min_bytes:
         return workload, ()
@@ -578,13 +562,12 @@ def read_joined(
         return workload, ()
     names = dict.fromkeys(s.table for s in workload.scans if s.query in queries)
     unread = project.exports if by_partitions is not None else ()  # see `OtherTables.rows`
-    others = OtherTables(table, backends, project, timeout, set() if silent is None else silent)
     of_others = others.columns(n for n in names if n not in unread and not is_named(n, table, state.location))
     if of_others:
         workload = read_workload(sources, {**of_others, **known})
     if by_partitions is None:
         return with_joins(workload, table, state, others.rows, 1, project.exports, skipping.rows)
-    exports, rows, bounds = project.exports, skipping.rows, _bounds_of(table, state, backends[table.catalog])
+    exports, rows, bounds = project.exports, skipping.rows, _bounds_of(table, state, others.backends[table.catalog])
     return with_joins(workload, table, state, others.rows, MAX_RANGES, exports, rows, by_partitions, bounds)
 
 
@@ -632,7 +615,7 @@ class OtherTables:
         backends: By the name of the catalog.
         project: The project. Its exports are read instead of the tables of these names.
         timeout: The limit on each read, in seconds.
-        silent: The catalogs of which a read took longer. Their other tables are not read.
+        silent: The catalogs of which a read took longer, which are added. Their other tables are not read.
     """
 
     table: TableName
