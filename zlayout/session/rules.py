@@ -20,7 +20,6 @@ from zlayout.session.revisions import Revision, catalog_settings, effective_sett
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import holds, matches, narrowest_of, parse_table, rule_of, within
-from zlayout.spec.load import WILDCARDS
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.text import first_of, quote_value
@@ -75,7 +74,7 @@ def selected_layouts(
         more = [spec for spec in changed.layouts if spec.table not in known]
         diagnostics = dict.fromkeys((*found.diagnostics, *(changed.diagnostics if pattern in wanted else ())))
         found = _sorted([*found.layouts, *more], {**changed.errors, **found.errors}, diagnostics)
-    unlisted = {table for table in found.errors if set(str(table)) & set(WILDCARDS)}
+    unlisted = {table for table in found.errors if not is_name(str(table))}
     if found.layouts or wanted or not project.rules:
         marked = {text: one.changed for text, one in since.items()}
         chosen = select_layouts(found.layouts, wanted, excluded, marked, unlisted)

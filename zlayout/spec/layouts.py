@@ -545,13 +545,7 @@ def within(inner: TableName, outer: TableName) -> bool:
     """Return whether the pattern `outer` matches every name that the pattern `inner` matches."""
     parts = list(zip(inner.identifier, outer.identifier, strict=False))
     same = inner.catalog == outer.catalog and len(inner.identifier) == len(outer.identifier)
-    # The outer glob must match the inner one with each ? replaced by one character and each * by none, and then with
-    # each * replaced by two.
-    return same and all(
-        fnmatchcase(part.replace("?", _ANY).replace("*", characters), glob)
-        for part, glob in parts
-        for characters in ("", _ANY * 2)
-    )
+    return same and all(covers(glob, part) for part, glob in parts)
 
 
 def _narrower(one: LayoutRule, other: LayoutRule) -> bool:
@@ -587,10 +581,12 @@ def may_match(pattern: TableName, text: str) -> bool:
     return False
 
 
-def covers(text: str, pattern: TableName) -> bool:
-    """Return whether a glob, in which * also matches dots, matches the text of every table that a pattern matches."""
-    every = str(pattern).replace("?", _ANY)
-    return all(fnmatchcase(every.replace("*", characters), text) for characters in ("", _ANY * 2))
+def covers(outer: str, inner: str) -> bool:
+    """Return whether the glob `outer`, in which * also matches dots, matches every text that the glob `inner` does."""
+    # The outer glob must match the inner one with each ? replaced by one character and each * by none, and then with
+    # each * replaced by two.
+    every = inner.replace("?", _ANY)
+    return all(fnmatchcase(every.replace("*", characters), outer) for characters in ("", _ANY * 2))
 
 
 def _pattern_problems(pattern: TableName, location: Location, catalog: str) -> list[Diagnostic]:
