@@ -143,9 +143,6 @@ def test_credentials_that_expire_during_a_rewrite_are_renewed(
         with monkeypatch.context() as patched:
             patched.setattr(DeltaJvm, "write_files", write_later)
             applied = apply_planned(planned, access.backend, OPTIONS)
-            # The HTTP client of the JVM may close its own connection on a slow machine: a later apply continues.
-            if "connection closed locally" in str(applied.error):
-                applied = apply_planned(access.planned(table), access.backend, OPTIONS)
         assert expired
         assert applied.error is None, applied.error
         during = access.unity.requests[asked:]
@@ -231,7 +228,7 @@ def test_a_redirect_gets_neither_a_login_nor_credentials(
         with monkeypatch.context() as patched:
             patched.setattr(DeltaJvm, "write_files", write_later)
             applied = apply_planned(planned, access.backend, OPTIONS)
-        assert applied.error is not None
+        assert "HTTP status: 307" in str(applied.error)
         assert applied.commits == []
         assert SECRET not in str(applied.error)
         with pytest.raises(TableError, match=r"ZL133 .* HTTP status 307"):

@@ -104,6 +104,9 @@ def unity_server(token: str = "", vending: Vending | None = None) -> Iterator[Un
     state = UnityServer(token=token, vending=vending)
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # after an answer of HTTP/1.0, Java may use the closed connection again
+        disable_nagle_algorithm = True
+
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             state.requests.append(parts.path)
