@@ -199,7 +199,7 @@ def search_cuts(
     found: list[Layout] = []
     for number, by in enumerate((queries, *parts)):
         now = time.monotonic()
-        chosen = _chosen(start, by, drawn, now + (deadline - now) / (3 - number))
+        chosen = _chosen(start, by, drawn, in_plan, now + (deadline - now) / (3 - number))
         if chosen is None:
             return None
         found.append(chosen)
@@ -211,13 +211,26 @@ def search_cuts(
     return Checked(best, len(queries), after / before if before else 1.0)
 
 
-def _chosen(start: Layout, by: Sequence[TableQuery], drawn: Drawn, deadline: float) -> Layout | None:
+def _chosen(start: Layout, by: Sequence[TableQuery], drawn: Drawn, in_plan: Measure, deadline: float) -> Layout | None:
     """Return the layout with the best list of cuts; None without cuts, or if the deadline passes early."""
+    now = time.monotonic()
+    found = _best_list(start, by, drawn, now + (deadline - now) / 2)
+    if found is None or len(found.columns) == len(start.columns):
+        return found
+    # Rows that are ordered by more columns often need more bytes, which the best list does not take into account.
+    other = _best_list(start, by, drawn, deadline, [column.name for column in start.columns])
+    return found if other is None else min((other, found), key=lambda one: in_plan(one, by).costs.mean_bytes)
+
+
+def _best_list(
+    start: Layout, by: Sequence[TableQuery], drawn: Drawn, deadline: float, names: Sequence[str] | None = None
+) -> Layout | None:
+    """Return the layout with the best list of cuts, by the rows that the queries read; None as `_chosen`."""
 
     def measured(cuts: Sequence[Compare]) -> Choice:
         return measure([drawn], with_cuts(start, cuts), by, with_touched=False)
 
-    cuts, choices = propose(by, drawn, deadline), list[Choice]()
+    cuts, choices = propose(by, drawn, deadline, names), list[Choice]()
     # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
     for halved in range(len(cuts).bit_length()):
         if time.monotonic() > deadline:
@@ -269,7 +282,9 @@ def candidates(queries: Sequence[TableQuery]) -> list[Compare]:
     return sorted(weights, key=lambda cut: -weights[cut])
 
 
-def propose(queries: Sequence[TableQuery], drawn: Drawn, deadline: float = float("inf")) -> tuple[Compare, ...]:
+def propose(
+    queries: Sequence[TableQuery], drawn: Drawn, deadline: float = float("inf"), names: Sequence[str] | None = None
+) -> tuple[Compare, ...]:
     """Return the cuts that save the queries the most rows, in descending order of their largest gain in one part.
 
     Args:
@@ -277,9 +292,10 @@ def propose(queries: Sequence[TableQuery], drawn: Drawn, deadline: float = float
         drawn: Rows of a rewrite of the whole table, with all columns of the queries. Each side of a cut is at least
             one file.
         deadline: The time on the monotonic clock until which parts are divided.
+        names: The columns to cut. Default: all columns of the queries.
     """
     targets, group = drawn.rewrite.targets, drawn.group
-    known = {name: values.type for name, values in drawn.keys.items()}
+    known = {name: values.type for name, values in drawn.keys.items() if names is None or name in names}
     usable = [c for c in candidates(queries) if c.column in known and _divides(c, known[c.column])]
     usable = usable[:MAX_CANDIDATES]
     ranked, cuts = rank_with_cuts(drawn.keys, usable)

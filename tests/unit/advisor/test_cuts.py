@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
@@ -172,6 +173,18 @@ def test_cuts_that_make_files_larger_than_they_save_are_not_recommended(monkeypa
     found = study(state, tuple(MONTHS), rewrite, Question((), None, make_layout(), search=True, cuts=True))
     assert found.best is not None
     assert (found.best.layout.cuts, found.notes) == ((), ())
+
+
+@pytest.mark.parametrize(("growth", "columns"), [(1.0, {"day", "status"}), (2.5, {"day"})])
+def test_no_column_is_cut_that_makes_files_grow_by_more_than_it_saves(growth: float, columns: set[str]) -> None:
+    def in_plan(layout: Layout, queries: Sequence[TableQuery]) -> Choice:
+        choice = measure([DRAWN], layout, queries)
+        ratio = growth if "status" in layout.weights else 1.0
+        return replace(choice, costs=choice.costs.with_size_ratio(ratio))
+
+    queries = [*MONTHS, *(asked(Compare("status", "=", "open")) for _ in range(12))]
+    found = search_cuts(make_layout("day"), queries, DRAWN, in_plan, float("inf"))
+    assert {column.name for column in found.layout.columns} == {cut.column for cut in found.layout.cuts} == columns
 
 
 def test_the_note_counts_in_the_singular() -> None:
