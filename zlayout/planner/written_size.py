@@ -54,10 +54,9 @@ class _Part:
 def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout], float | None]:
     """Return a function of a layout that estimates the size of the new files, divided by that of the present ones.
 
-    Both have the same rows. In each group, as many chunks are laid out in as many files as the rewrite writes, or in
-    fewer if there are fewer chunks; the ratio is then closer to 1 than that of the rewrite. If rows move, all chunks
-    are laid out, because a partition has few rows of each. The ratio is None if it is unknown, because there are no
-    chunks, or too few for the partitions to which rows move.
+    Both have the same rows. In each group, its chunks are laid out in as many files as the rewrite writes, or in as
+    many as there are chunks if these are fewer; the ratio is then closer to 1 than that of the rewrite. The ratio is
+    None if it is unknown, because there are no chunks, or too few for the partitions to which rows move.
 
     Args:
         rewrite: The rewrite. Its layout does not matter.
@@ -67,9 +66,10 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
         return lambda _layout: None
     groups = rewrite.group[stored.file]
     inside = np.unique(groups[groups >= 0]).tolist()
-    chosen = [_chunks(rewrite, stored, groups, group) for group in inside]
+    in_order = np.argsort(stored.file, kind="stable")
+    chosen = [in_order[groups[in_order] == group] for group in inside]
     try:
-        divided = [own for chunks in chosen if len(chunks) for own in _by_partition(rewrite, stored, chunks)]
+        divided = [own for chunks in chosen for own in _by_partition(rewrite, stored, chunks)]
     except Exception:  # as in `ratio`
         divided = []
     files = sum(own.files for own in divided)
@@ -109,19 +109,13 @@ class _Rows:
     written: int
 
 
-def _chunks(rewrite: Rewrite, stored: StoredRows, groups: Index, group: int) -> Index:
-    """Return the chunks of a group that are laid out, int64. groups: int64[k], the group of each chunk."""
-    own = np.flatnonzero(groups == group)
-    return own[np.argsort(stored.file[own], kind="stable")] if rewrite.moves else own[: int(rewrite.targets[group])]
-
-
 def _by_partition(rewrite: Rewrite, stored: StoredRows, chunks: Index) -> Iterator[_Rows]:
     """Yield the rows of some chunks of one group by the partition to which the rewrite writes them."""
     rows = pa.concat_tables([stored.rows[n] for n in chunks])
     keys = {name: pa.concat_arrays([of[n] for n in chunks]) for name, of in stored.keys.items()}
     targets = int(rewrite.targets[rewrite.group[stored.file[chunks[0]]]])
     if not rewrite.moves:
-        yield _Rows(rows, keys, len(chunks), targets)
+        yield _Rows(rows, keys, min(len(chunks), targets), targets)
         return
     file = np.repeat(stored.file[chunks], len(stored.rows[0]))
     to = Outputs(rewrite.files, rewrite.fields).partition_of(keys, file, np.arange(len(rows), dtype=np.int64))
