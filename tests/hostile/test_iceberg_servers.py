@@ -639,3 +639,22 @@ def test_pages_without_end_are_not_collected(
     with fake_rest(responses) as url, pytest.raises(TableError, match=r"ZL121 .* more than 10,000,000 bytes"):
         list(read.list_tables(rest_config(url), TableName("ice", ("*",), "*")))
     assert len(responses.requests) in (11, 12)
+
+
+def test_a_namespace_to_which_access_is_denied_fails_alone(
+    responses: Responses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {name: {"identifiers": [{"namespace": [name], "name": "t"}]} for name in ("hr", "sales", "web")}
+    answers = {f"/v1/namespaces/{name}/tables": listed for name, listed in tables.items()}
+    answers |= {"/v1/config": {}, "/v1/namespaces": {"namespaces": [["hr"], ["sales"], ["web"]]}}
+    monkeypatch.setattr(responses, "body", answers.get)
+    responses.forbidden = ("/v1/namespaces/hr/tables",)
+    with fake_rest(responses) as url:
+        config, every = rest_config(url), TableName("ice", ("*",), "*")
+        denied, sales, web = read.list_tables(config, every)
+        assert [str(one.table) for one in (denied, sales, web)] == ["ice.hr.*", "ice.sales.t", "ice.web.t"]
+        assert "ZL121 namespace hr of catalog ice (type rest) cannot be listed: access is denied" in str(denied.problem)
+        assert (sales.problem, web.problem) == (None, None)
+        responses.forbidden = tuple(answers)
+        with pytest.raises(TableError, match=r"ZL121 catalog ice .* access is denied"):
+            list(read.list_tables(config, every))

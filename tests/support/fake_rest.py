@@ -24,6 +24,7 @@ class Responses:
         config: `config` of the table.
         credentials: `storage-credentials` of the table.
         gzipped: The body of every response instead, compressed by gzip.
+        forbidden: The paths that are answered by 403.
         redirect: The status and the URL to which every request is redirected instead; its path is kept.
         endpoints: `endpoints` of /v1/config, besides those of tables; empty for a server that lists none.
         policies: What Polaris answers about the policies that apply to the table, None for an error.
@@ -38,6 +39,7 @@ class Responses:
     config: dict[str, Any] = field(default_factory=dict)
     credentials: list[dict[str, Any]] = field(default_factory=list)
     gzipped: bytes | None = None
+    forbidden: tuple[str, ...] = ()
     redirect: tuple[int, str] | None = None
     endpoints: list[str] = field(default_factory=list)
     policies: list[dict[str, Any]] | None = None
@@ -75,7 +77,7 @@ def fake_rest(responses: Responses) -> Iterator[str]:
                 self.send_response(responses.redirect[0])
                 self.send_header("Location", responses.redirect[1] + self.path)
             else:
-                self.send_response(404 if body is None else 200)
+                self.send_response(403 if path in responses.forbidden else 404 if body is None else 200)
             if responses.gzipped is not None:
                 content = responses.gzipped
                 self.send_header("Content-Encoding", "gzip")

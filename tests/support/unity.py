@@ -27,6 +27,7 @@ class UnityServer:
         token: The token that a client must send; '' for none.
         vending: What issues credentials for tables, and tokens to the service principal `CLIENT`, `SECRET`.
         grants: The operations for which credentials are issued.
+        forbidden: The schemas whose tables may not be listed.
         redirect: Where all requests for tokens and credentials are sent instead, '' for nowhere.
     """
 
@@ -34,6 +35,7 @@ class UnityServer:
     token: str = ""
     vending: Vending | None = None
     grants: tuple[str, ...] = ("READ", "READ_WRITE")
+    forbidden: tuple[str, ...] = ()
     redirect: str = ""
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -58,6 +60,8 @@ class UnityServer:
         if path == f"{API}/schemas":
             names = {t["schema_name"] for t in self.tables.values() if t["catalog_name"] == query["catalog_name"]}
             return 200, {"schemas": [{"name": name} for name in sorted(names)]}
+        if path == f"{API}/tables" and query["schema_name"] in self.forbidden:
+            return 403, {"error_code": "PERMISSION_DENIED", "message": "User does not have USE SCHEMA"}
         if path == f"{API}/tables":
             prefix = f"{query['catalog_name']}.{query['schema_name']}."
             found = [table for name, table in self.tables.items() if name.startswith(prefix)]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from zlayout import reading
@@ -260,6 +260,40 @@ def cause_of(error: BaseException) -> Cause | None:
 def explained(error: BaseException, hint: str) -> Cause:
     """Return the known cause of an error, or else the first line of the error with `hint`."""
     return cause_of(error) or Cause(first_line(error), hint)
+
+
+def unanswered(catalog: CatalogConfig, namespace: str = "") -> str:
+    """Return the beginning of the message for a catalog that cannot be reached, or a namespace of it to list."""
+    of_catalog = f"catalog {catalog.name} (type {catalog.type})"
+    return f"namespace {namespace} of {of_catalog} cannot be listed" if namespace else f"{of_catalog} cannot be reached"
+
+
+Place = TypeVar("Place")
+Item = TypeVar("Item")
+
+
+def each_listed(
+    places: Iterable[Place], listing: Callable[[Place], Iterable[Item]]
+) -> tuple[dict[Place, list[Item]], dict[Place, Exception]]:
+    """List places such as namespaces. One to which access is denied fails the others only if it is denied to all.
+
+    Returns:
+        What is in each place; and the errors of those that cannot be listed.
+
+    Raises:
+        Exception: Of any type, if access is denied to all places, or for another reason.
+    """
+    found, denied = dict[Place, list[Item]](), dict[Place, Exception]()
+    for place in places:
+        try:
+            found[place] = list(listing(place))
+        except Exception as error:
+            if cause_of(error) != DENIED:
+                raise
+            denied[place] = error
+    if denied and not found:
+        raise next(iter(denied.values()))
+    return found, denied
 
 
 _EMPTY_PART = re.compile(r"Empty path component in path (\S+)")  # of pyarrow

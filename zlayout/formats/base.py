@@ -286,6 +286,8 @@ class Backend(Protocol):
     def list_tables(self, pattern: TableName) -> Iterator[Listed]:
         """List the names of the catalog whose namespace and name match the globs in `pattern`, sorted by name.
 
+        A namespace that cannot be listed has an error; the rest of the name is that of the pattern.
+
         Raises:
             TableError: If the catalog cannot be reached.
         """

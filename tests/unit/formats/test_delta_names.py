@@ -280,3 +280,16 @@ class TestUnity:
             ("f", "ZL135"),
             ("g", "ZL135"),
         ]
+
+    def test_a_schema_to_which_access_is_denied_fails_alone(self, unity: UnityServer) -> None:
+        for name in ("main.hr.people", "main.sales.orders", "main.web.clicks"):
+            unity.add(name, f"file:///data/{name}")
+        names = Names(catalog("unity", uri=unity.url, warehouse="main"))
+        unity.forbidden = ("hr", "web")
+        people, orders, clicks = names.listed(table("*", "*"))
+        assert [str(one.table) for one in (people, orders, clicks)] == ["lake.hr.*", "lake.sales.orders", "lake.web.*"]
+        assert [code_of(one) for one in (people, orders, clicks)] == ["ZL133", "", "ZL133"]
+        assert "namespace hr of catalog lake (type unity) cannot be listed: access is denied" in str(people.problem)
+        unity.forbidden = ("hr", "sales", "web")
+        with pytest.raises(TableError, match=r"ZL133 catalog lake .* access is denied"):
+            list(names.listed(table("*", "*")))

@@ -26,7 +26,16 @@ from deltalake.exceptions import DeltaError
 
 from zlayout import reading
 from zlayout.errors import Diagnostic, TableError, ZlayoutError
-from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, DENIED, READ_SECONDS, explained, limit_responses
+from zlayout.formats.access import (
+    ATTEMPTS,
+    CONNECT_SECONDS,
+    DENIED,
+    READ_SECONDS,
+    each_listed,
+    explained,
+    limit_responses,
+    unanswered,
+)
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.log import LOG, LogFiles, decoded, local_path, log_files, table_files
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
@@ -608,6 +617,8 @@ class Names:
     def listed(self, pattern: TableName) -> Iterator[Listed]:
         """Yield the tables whose namespace and name match globs, each with the error if it cannot be used.
 
+        A namespace to which access is denied is yielded with an error, and the name of the pattern.
+
         Raises:
             TableError: ZL114 or ZL133, if the storage or the service cannot be reached.
         """
@@ -615,22 +626,28 @@ class Names:
             yield from list_folders(self._catalog, pattern)
             return
         self._require_namespace(pattern)
+        (glob,), limit = pattern.namespace, _ListLimit()
+
+        def entries(namespace: str) -> Iterator[Entry]:
+            every = limit.entries(self._service.entries(namespace))
+            return (entry for entry in every if fnmatchcase(entry.name, pattern.name))
+
         with _service_errors(self._catalog):
-            limit = _ListLimit()
-            found = [
-                (TableName(self._catalog.name, (namespace,), entry.name), entry)
-                for namespace in sorted(limit.names(self._service.namespaces()))
-                if fnmatchcase(namespace, pattern.namespace[0])
-                for entry in sorted(limit.entries(self._service.entries(namespace)), key=lambda entry: entry.name)
-                if fnmatchcase(entry.name, pattern.name)
-            ]
-        for table, entry in found:
-            try:
-                _at_entry(self._catalog, table, entry)
-            except TableError as error:
-                yield Listed(table, error)
-            else:
-                yield Listed(table)
+            namespaces = [name for name in limit.names(self._service.namespaces()) if fnmatchcase(name, glob)]
+            found, denied = each_listed(namespaces, entries)
+        for namespace in sorted({*found, *denied}):
+            if namespace in denied:
+                problem = _service_error(self._catalog, denied[namespace], namespace)
+                yield Listed(TableName(self._catalog.name, (namespace,), pattern.name), problem)
+                continue
+            for entry in sorted(found[namespace], key=lambda entry: entry.name):
+                table = TableName(self._catalog.name, (namespace,), entry.name)
+                try:
+                    _at_entry(self._catalog, table, entry)
+                except TableError as error:
+                    yield Listed(table, error)
+                else:
+                    yield Listed(table)
 
     def deltalake_options(self, table: TableName, location: str) -> dict[str, str]:
         """Return the options with which deltalake reads the table at a location that was looked up before.
@@ -733,13 +750,13 @@ def _service_errors(catalog: CatalogConfig) -> Iterator[None]:
     except ZlayoutError:
         raise
     except Exception as error:
-        cause = explained(error, f"check uri and credentials of catalogs.{catalog.name}")
-        raise TableError.of(
-            "ZL133",
-            f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}",
-            hint=cause.hint,
-            location=catalog.location,
-        ) from error
+        raise _service_error(catalog, error) from error
+
+
+def _service_error(catalog: CatalogConfig, error: Exception, namespace: str = "") -> TableError:
+    cause = explained(error, f"check uri and credentials of catalogs.{catalog.name}")
+    message = f"{unanswered(catalog, namespace)}: {cause.reason}"
+    return TableError.of("ZL133", message, hint=cause.hint, location=catalog.location)
 
 
 def _missing(catalog: CatalogConfig, table: TableName, hint: str) -> TableError:

@@ -23,7 +23,16 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
-from zlayout.formats.access import Cause, cause_of, explained, limit_responses, store_of, unaddressable
+from zlayout.formats.access import (
+    Cause,
+    cause_of,
+    each_listed,
+    explained,
+    limit_responses,
+    store_of,
+    unaddressable,
+    unanswered,
+)
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.read.maintainers import GLUE_OWNER, ask_once
 from zlayout.formats.iceberg.read.outside import keep_to_locations
@@ -110,23 +119,30 @@ def loading(catalog: CatalogConfig, name: TableName) -> Iterator[None]:
 def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
     """Yield the Iceberg tables of the catalog whose namespace and name match globs.
 
+    A namespace to which access is denied is yielded with an error; the rest of the name is that of the pattern.
+
     Raises:
         TableError: ZL121, if the catalog cannot be reached.
     """
+    globs, failed = pattern.identifier, dict[tuple[str, ...], Exception]()
     try:
         with loaded_catalog(catalog) as loaded:
             namespaces: list[tuple[str, ...]] = [()]
-            for glob in pattern.namespace:
-                below = {found for above in namespaces for found in loaded.list_namespaces(above)}
-                namespaces = sorted(found for found in below if fnmatchcase(found[-1], glob))
-            names = sorted({name for namespace in namespaces for name in loaded.list_tables(namespace)})
+            for depth, glob in enumerate(pattern.namespace):
+                below, denied = each_listed(namespaces, loaded.list_namespaces)
+                failed |= {(*above, *globs[depth:]): error for above, error in denied.items()}
+                every = {found for inside in below.values() for found in inside}
+                namespaces = sorted(found for found in every if fnmatchcase(found[-1], glob))
+            tables, denied = each_listed(namespaces, loaded.list_tables)
+            failed |= {(*namespace, globs[-1]): error for namespace, error in denied.items()}
     except ZlayoutError:
         raise
     except Exception as error:
         raise _unreachable(catalog, error) from error
-    for *namespace, name in names:
-        if fnmatchcase(name, pattern.name):
-            yield Listed(TableName(catalog.name, tuple(namespace), name))
+    names = {name for inside in tables.values() for name in inside if fnmatchcase(name[-1], globs[-1])}
+    for name in sorted({*names, *failed}):
+        problem = _unreachable(catalog, failed[name], name[:-1]) if name in failed else None
+        yield Listed(TableName(catalog.name, name[:-1], name[-1]), problem)
 
 
 def list_warehouse(catalog: CatalogConfig) -> str | None:
@@ -280,9 +296,9 @@ def _unaddressable(name: TableName, cause: Cause) -> ZlayoutError:
     return TableError.of("ZL129", f"metadata of {name} cannot be read: {cause.reason}", hint=cause.hint)
 
 
-def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
+def _unreachable(catalog: CatalogConfig, error: Exception, namespace: tuple[str, ...] = ()) -> ZlayoutError:
     cause = explained(error, f"check uri, warehouse and credentials of catalogs.{catalog.name}")
-    message = f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}"
+    message = f"{unanswered(catalog, '.'.join(namespace))}: {cause.reason}"
     return TableError.of("ZL121", message, hint=cause.hint, location=catalog.location)
 
 
