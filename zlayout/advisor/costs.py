@@ -18,7 +18,7 @@ from zlayout.advisor.model import Bools, Choice, Costs, Coverage, TableQuery, Ta
 from zlayout.planner.partitions import Index
 from zlayout.planner.simulation import Drawn, new_files, with_kept
 from zlayout.predicate.coercion import comparable, from_printed
-from zlayout.predicate.evaluate import answers, known
+from zlayout.predicate.evaluate import known, may_match_in
 from zlayout.predicate.model import (
     And,
     Compare,
@@ -186,8 +186,8 @@ def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[Tab
 
 def _by_values(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) -> Callable[[Predicate], Bools]:
     """Return a function that returns which partitions may match a predicate by their partition values."""
-    facts = known(partitions, frozenset(name for name, type_ in types.items() if pa.types.is_date(type_)))
-    return lambda predicate: np.array([answer is not False for answer in answers(predicate, facts)], bool)
+    dates = frozenset(name for name, type_ in types.items() if pa.types.is_date(type_))
+    return may_match_in(known(partitions, dates), types)
 
 
 def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:

@@ -250,13 +250,21 @@ def between(found: Costs, error: Floats) -> tuple[QueryCost, QueryCost, QueryCos
     return predicted_cost, low, high
 
 
-def floor(queries: Sequence[TableQuery], rewrite: Rewrite, known: Iterable[Costs]) -> QueryCost:
+def floor(
+    queries: Sequence[TableQuery], rewrite: Rewrite, known: Iterable[Costs], low: QueryCost | None = None
+) -> QueryCost:
     """Return the floor: the mean cost if the table were laid out for each query alone.
 
-    known: The costs of the queries in some layouts. No query has a floor above these.
+    Args:
+        queries: The queries.
+        rewrite: A rewrite of the whole table, with rows of it.
+        known: The costs of the queries in some layouts. No query has a floor above these.
+        low: The lower end of a forecast, whose files are smaller than those by which the floor is computed; None if
+            there is none.
     """
-    found = lowest(queries, draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS))
-    return mean(reduce(Costs.at_most, known, found))
+    every = draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)
+    found = mean(reduce(Costs.at_most, known, lowest(queries, every)))
+    return found if low is None else replace(found, bytes=min(found.bytes, low.bytes))
 
 
 def executions_per_day(queries: Sequence[TableQuery]) -> float | None:

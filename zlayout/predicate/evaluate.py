@@ -3,7 +3,7 @@
 `known` derives facts from partition values, and `answers` evaluates a predicate by them. For each row of a partition, a
 predicate is true, false or null. The facts about the partition leave a set of these truth values possible, and the sets
 are combined by SQL's three-valued logic. A set may be too large, but never too small, so that a partition counts as
-wholly inside or outside of `where` only if it certainly is.
+wholly inside or outside of `where` only if it certainly is. `may_match_in` finds those that are not wholly outside.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from enum import Enum
 from functools import reduce
 from itertools import chain
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
 
 from zlayout.predicate.coercion import aligned, coerce, depends_on_type, instant_of
 from zlayout.predicate.model import (
@@ -36,7 +40,9 @@ from zlayout.predicate.model import (
     after_prefix,
     columns,
 )
+from zlayout.predicate.prune import may_match
 from zlayout.table.partition import FarTime, Partition, PartitionField
+from zlayout.table.state import Bools, ColumnBounds
 
 # SQL's three-valued logic: AND, OR and NOT over sets of possible truth values.
 
@@ -294,6 +300,53 @@ def answers(predicate: Predicate, partitions: Known) -> list[bool | None]:
     if used.isdisjoint(partitions.columns):
         return [without_facts] * len(partitions.partitions)
     return [without_facts if used.isdisjoint(facts) else _answer(test(facts)) for facts in partitions.partitions]
+
+
+def may_match_in(partitions: Known, types: Mapping[str, pa.DataType]) -> Callable[[Predicate], Bools]:
+    """Return a function that returns which of N partitions may have a row for which a predicate is true: bool[N].
+
+    It agrees with `answers`, and takes a hundredth of its time for thousands of partitions, because it compares most
+    facts as `may_match` compares the bounds of files.
+
+    Args:
+        partitions: What is known about the partitions.
+        types: The types of columns. Facts about other columns are evaluated by `answers`.
+    """
+    count = len(partitions.partitions)
+    found = {name: _as_bounds(partitions, name, types[name]) for name in partitions.columns & types.keys()}
+    bounds = {name: of_column for name, of_column in found.items() if of_column is not None}
+    others, rows = partitions.columns - bounds.keys(), np.ones(count, np.int64)
+
+    def of_predicate(predicate: Predicate) -> Bools:
+        if columns(predicate).isdisjoint(others):
+            return may_match(predicate, bounds, rows)
+        return np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+
+    return of_predicate
+
+
+def _as_bounds(partitions: Known, column: str, type_: pa.DataType) -> ColumnBounds | None:
+    """Return the facts about a column as bounds of files with one row; None if they cannot be expressed so."""
+    facts = [of_partition.get(column, ()) for of_partition in partitions.partitions]
+    ranges = [[fact for fact in each if isinstance(fact, Range)] for each in facts]
+    if any(fact.low != fact.low for each in ranges for fact in each):  # NaN
+        return None
+    if pt.is_timestamp(type_):
+        if type_.unit == "ns":
+            return None
+        type_, last = pa.timestamp("us", type_.tz), timedelta(microseconds=1)
+    elif any(fact.open for each in ranges for fact in each):
+        return None
+    else:
+        last = timedelta()
+    nulls = [1 if Nulls.EVERY_ROW in each else -1 if not any(each) else 0 for each in facts]
+    try:
+        lower = pa.array([max((fact.low for fact in each), default=None) for each in ranges], type_)
+        high = [[fact.high - last if fact.open else fact.high for fact in each] for each in ranges]
+        upper = pa.array([min(each, default=None) for each in high], type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return ColumnBounds(lower, upper, np.array(nulls, np.int64), np.zeros(len(facts), bool))
 
 
 def _facts(fields: Sequence[PartitionField], values: Sequence[Any], dates: Collection[str]) -> Facts:

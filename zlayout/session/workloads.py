@@ -348,7 +348,8 @@ def _sampled(
     of_table = stored if len(chosen) == len(every) else None
     rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole, None, of_table, fields)
     better, tried = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
-    floor = query_costs.floor(found.queries, rewrite, [c for c in (present, then, tried) if c is not None])
+    costs_known = [c for c in (present, then, tried) if c is not None]
+    floor = query_costs.floor(found.queries, rewrite, costs_known, forecast.low)
     return replace(forecast, floor=floor, better=better), then
 
 

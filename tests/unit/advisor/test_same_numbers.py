@@ -140,6 +140,7 @@ def test_advise_and_plan_predict_the_same(
     # At most what a query opens in a known layout, of which the study has more.
     assert study.floor.mean_files <= planned.floor.files * (1 + 1e-9)
     assert planned.floor.files == pytest.approx(study.floor.mean_files, rel=0.2)
+    assert planned.floor.bytes <= planned.low.bytes
     if planned.better is not None:
         assert planned.better.declared.files == planned.predicted.files
         assert planned.better.declared.bytes == pytest.approx(planned.predicted.bytes, abs=5)

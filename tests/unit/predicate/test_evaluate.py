@@ -5,12 +5,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.predicate.evaluate import Nulls, Range, answers, fact, known
+from zlayout.predicate.evaluate import Nulls, Range, answers, fact, known, may_match_in
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.predicate.parse import parse_where
 from zlayout.table.partition import Partition, PartitionField
@@ -287,6 +288,38 @@ def test_never_wrong_about_a_partition(
         found = matches(predicate, fields, values, {"d"} if dates_known else ())
         actual = evaluate(predicate, row)
         assert found is None or found is (actual is True), (predicate, row, fields, values)
+
+
+TYPES = {"n": pa.int64(), "c": pa.decimal128(10, 2), "s": pa.string(), "d": pa.date32(), "t": pa.timestamp("us")}
+
+
+@given(PREDICATES, ROWS, FIELDS)
+def test_many_partitions_are_compared_as_each_of_them(
+    predicate: Predicate, rows: list[dict[str, Any]], fields: list[PartitionField]
+) -> None:
+    values = [tuple(apply_transform(f.transform, row[f.source]) for f in fields) for row in rows]
+    partitions = known([Partition(0, tuple(fields), of_row) for of_row in values], {"d"})
+    expected = [answer is not False for answer in answers(predicate, partitions)]
+    assert may_match_in(partitions, TYPES)(predicate).tolist() == expected
+    without_types = may_match_in(partitions, {})(predicate)
+    assert without_types.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "literal", "expected"),
+    [
+        (pa.timestamp("us"), 18262, datetime(2020, 1, 2), [False, True]),  # a day ends before the next midnight
+        (pa.timestamp("ns"), 18262, datetime(2020, 1, 2), [False, True]),
+        (pa.timestamp("us", "UTC"), 18262, datetime(2020, 1, 1, 23, 59, 59, 999999), [True, True]),
+        (pa.date32(), 18262, date(2020, 1, 2), [False, True]),
+        (pa.timestamp("us"), 10**9, datetime(2020, 1, 2), [True, True]),  # a day that Python cannot represent
+        (pa.timestamp("us"), None, datetime(2020, 1, 2), [False, True]),
+    ],
+)
+def test_ends_of_days(type_: pa.DataType, value: Any, literal: date, expected: list[bool]) -> None:
+    fields = (PartitionField("x", "day"),)
+    partitions = known([Partition(0, fields, (v,)) for v in (value, 18263)], {"x"} if type_ == pa.date32() else ())
+    assert may_match_in(partitions, {"x": type_})(Compare("x", ">=", literal)).tolist() == expected
 
 
 @given(PREDICATES, ROWS)

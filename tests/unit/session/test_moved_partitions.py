@@ -201,7 +201,7 @@ def test_reports_state_what_queries_open_after_rows_move(tmp_path: Path, monkeyp
         lines = render(plan.document, TextOptions(width=width)).splitlines()
         assert max(map(len, lines)) <= width
         text = " ".join(" ".join(lines).split())
-        assert "workload 24 files, 469 KiB a query -> 4 files, ~57.6 KiB..98 KiB (floor 4 files, 77.8 KiB)" in text
+        assert "workload 24 files, 469 KiB a query -> 4 files, ~57.6 KiB..98 KiB (floor 4 files, 57.6 KiB)" in text
         assert "paid back after 2.4 queries" in text
     assert "24 files, 469 KiB a query -> 4 files" in REPORTERS["markdown"](plan.document)
     assert ("workload", "24 files, 469 KiB → 4 files, 77.8 KiB", "") in reads(plan.tables[0])
