@@ -213,13 +213,14 @@ def search_cuts(
 
 def _chosen(start: Layout, by: Sequence[TableQuery], drawn: Drawn, in_plan: Measure, deadline: float) -> Layout | None:
     """Return the layout with the best list of cuts; None without cuts, or if the deadline passes early."""
-    now = time.monotonic()
-    found = _best_list(start, by, drawn, now + (deadline - now) / 2)
-    if found is None or len(found.columns) == len(start.columns):
-        return found
+    own = [column.name for column in start.columns]
+    if {cut.column for cut in candidates(by)} <= set(own):
+        return _best_list(start, by, drawn, deadline)
     # Rows that are ordered by more columns often need more bytes, which the best list does not take into account.
-    other = _best_list(start, by, drawn, deadline, [column.name for column in start.columns])
-    return found if other is None else min((other, found), key=lambda one: in_plan(one, by).costs.mean_bytes)
+    now = time.monotonic()
+    lists = (_best_list(start, by, drawn, (now + deadline) / 2, own), _best_list(start, by, drawn, deadline))
+    found = [layout for layout in lists if layout is not None]
+    return min(found, key=lambda layout: in_plan(layout, by).costs.mean_bytes, default=None)
 
 
 def _best_list(

@@ -282,11 +282,11 @@ class _Reader:
         """
         opened = self._source.open(self._files.path[file].as_py())
         parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata, buffer_size=READ_BUFFER, **_INT96)
-        read, known = list[pa.RecordBatch](), 0
+        read, known, size = list[pa.RecordBatch](), 0, 0
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, row_groups=[0], use_threads=False):
             read.append(batch)
-            known += len(batch)
-            if known >= rows or sum(one.nbytes for one in read) > MAX_CHUNK_BYTES:
+            known, size = known + len(batch), size + batch.nbytes
+            if known >= rows or size > MAX_CHUNK_BYTES:
                 break
         table = _plain(pa.Table.from_batches(read)).slice(0, rows).combine_chunks()
         paths = ((column, path) for column in self._columns if (path := self._paths(parquet)[column.name]))

@@ -65,17 +65,23 @@ def size_ratios(rewrite: Rewrite, stored: StoredRows | None) -> Callable[[Layout
     if stored is None or (rewrite.moves and not stored.keys.keys() >= set(source_columns(rewrite.fields))):
         return lambda _layout: None
     groups = rewrite.group[stored.file]
-    inside = np.unique(groups[groups >= 0]).tolist()
+    inside = [group for group in np.unique(groups[groups >= 0]).tolist() if rewrite.targets[group]]
     in_order = np.argsort(stored.file, kind="stable")
     chosen = [in_order[groups[in_order] == group] for group in inside]
     try:
-        divided = [own for chunks in chosen for own in _by_partition(rewrite, stored, chunks)]
+        by_group = [list(_by_partition(rewrite, stored, chunks)) for chunks in chosen]
     except Exception:  # as in `ratio`
-        divided = []
+        by_group = []
+    divided = [own for group in by_group for own in group]
     files = sum(own.files for own in divided)
     if not files or sum(len(own.rows) for own in divided) < MIN_PART_ROWS * files:
         return lambda _layout: None
-    before = _encoded(stored, _pieces(pa.concat_tables(stored.rows[n] for one in chosen for n in one), files))
+    pieces = (
+        piece
+        for chunks, group in zip(chosen, by_group, strict=True)
+        for piece in _pieces(pa.concat_tables(stored.rows[n] for n in chunks), sum(own.files for own in group))
+    )
+    before = _encoded(stored, pieces)
     # The rows of an average file that is written, of the groups with chunks.
     live, written = rewrite.of_groups(rewrite.files.live_rows)[inside].sum(), sum(own.written for own in divided)
     file_rows = float(live) / max(written, 1)
