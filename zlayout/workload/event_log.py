@@ -134,24 +134,41 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     Returns:
         The predicates, and the unused filters.
     """
-    from sqlglot import exp
-
-    from zlayout.workload.statements import parse, parsing, read_query
+    from zlayout.workload.statements import read_query
 
     if not text.strip():
         return [], ()
+    conditions, left = _as_sql(text), list[tuple[str, str]]()
+    if conditions is None:
+        # Spark prints names and values as they are: `order status = 'open'` is no SQL. Others that do not begin within
+        # quotes are used.
+        conditions, quotes = [], 0
+        for part in _split(text, ", "):
+            found_in = None if quotes % 2 or part.count("'") % 2 else _as_sql(part)
+            quotes += part.count("'")
+            conditions += found_in or ()
+            left += [(part, NOT_READ)] if found_in is None else []
+    if not conditions:
+        return [], tuple(left)
+    where = " AND ".join(f"({condition})" for condition in conditions)
+    # The filters of a plan do not refer to the current time, because Spark has replaced it by a constant.
+    read = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
+    found = [s.predicate for s in read.scans if s.predicate is not None]
+    return found, (*left, *((u.text, u.reason) for u in read.unused))
+
+
+def _as_sql(text: str) -> list[str] | None:
+    """Return the conditions of a list as SQL; None if the list cannot be parsed."""
+    from sqlglot import exp
+
+    from zlayout.workload.statements import parse, parsing
+
     try:
         with parsing(NOT_READ):
             tree = parse(f"SELECT {text}")
     except UnreadableError:
-        tree = None
-    if not isinstance(tree, exp.Select):
-        return [], ((text, NOT_READ),)
-    where = " AND ".join(f"({part.sql('spark')})" for part in tree.selects)
-    # The filters of a plan do not refer to the current time, because Spark has replaced it by a constant.
-    read = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
-    found = [s.predicate for s in read.scans if s.predicate is not None]
-    return found, tuple((u.text, u.reason) for u in read.unused)
+        return None
+    return [part.sql("spark") for part in tree.selects] if isinstance(tree, exp.Select) else None
 
 
 def not_pushed(text: str) -> Unread:

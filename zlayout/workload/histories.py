@@ -372,6 +372,7 @@ def _event_log(path: Path, history: History) -> None:
     broken: list[int] = []
     log = read_event_log(path, broken.append)
     history.left_out.update({kind.value: number for kind, number in log.left_out.items()})
+    history.left_out.update(f"conditions of scans: {unused.reason}" for unused in log.unused)
     reason = "expected a JSON object on a line of at most 16 MiB"
     history.problems += [Problem(Location(str(path), line, 1), reason) for line in broken]
     for scan in log.scans:

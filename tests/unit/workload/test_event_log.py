@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from zlayout.errors import SpecError
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, columns
 from zlayout.workload import event_log, files, statements
 from zlayout.workload.event_log import (
     NOT_READ,
@@ -179,6 +179,21 @@ def test_filters_of_iceberg_are_sql() -> None:
     assert sql_filters("a = 'O''Brien'") == ([Compare("a", "=", "O'Brien")], ())
     assert sql_filters("") == ([], ())
     assert sql_filters("not ( sql")[0] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "used", "left"),
+    [
+        ("a = 1, order status = 'open', b < 2", ["a", "b"], ["order status = 'open'"]),
+        ("a = 1, code = 'P'1', b < 2", ["a"], ["code = 'P'1'", "b < 2"]),  # b may be a part of the value
+        ("order status = 'x, a = 1, y', b < 2", ["b"], ["order status = 'x", "a = 1", "y'"]),
+        ("order status = 'open'", [], ["order status = 'open'"]),
+    ],
+)
+def test_filters_that_are_no_sql_leave_the_others(text: str, used: list[str], left: list[str]) -> None:
+    found, unread = sql_filters(text)
+    assert sorted(column for predicate in found for column in columns(predicate)) == used
+    assert unread == tuple((part, NOT_READ) for part in left)
 
 
 def test_equal_filters_of_iceberg_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,6 +245,17 @@ def test_a_log_without_queries_says_what_was_left_out() -> None:
         zlayout.import_workload(zlayout.load_project(), ["log"])
 
 
+def test_conditions_of_scans_that_are_not_imported_are_counted() -> None:
+    scan = {"Location": "TahoeLogFileIndex(1 paths)[s3://b/t]", "PushedFilters": "[EqualTo(a,5), StringContains(b,x)]"}
+    node = {"nodeName": "Scan parquet ", "children": [], "metadata": scan}
+    event = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+    started = json.dumps({"Event": event, "executionId": 1, "sparkPlanInfo": node})
+    Path("log").write_text(f'{{"Event":"SparkListenerLogStart","Spark Version":"4.1.4"}}\n{started}\n')
+    found = zlayout.import_workload(zlayout.load_project(), ["log"], "keep")
+    assert lines(found) == [(1, "SELECT * FROM delta.`s3://b/t` WHERE `a` = '5'")]
+    assert found.left_out == {"conditions of scans: a pushed filter that min and max cannot decide": 1}
+
+
 def test_scan_reports_of_iceberg_have_no_values() -> None:
     eq = {"type": "eq", "term": "region", "value": "(hash-34d05fb7)"}
     past = {"type": "lt", "term": {"type": "transform", "transform": "day", "term": "ts"}, "value": "(date)"}
