@@ -521,6 +521,20 @@ def filters(
                 yield key, other, " AND ".join(kept)
 
 
+def correlations(
+    where: exp.Expr, inner: Sequence[Source], outer: Sequence[Source]
+) -> Iterator[tuple[tuple[Source, str], tuple[Source, str]]]:
+    """Yield the columns of each `x = outer.y` in WHERE of a subquery: its own, then that of the enclosing SELECT."""
+    for part in operands(where, exp.And):
+        left, right = (part.this.unnest(), part.expression.unnest()) if type(part) is exp.EQ else (part, part)
+        if not (is_column(left) and is_column(right)):
+            continue
+        for inside, outside in ((left, right), (right, left)):
+            own, name = owner(dotted_name(inside), inner), dotted_name(outside)
+            if own is not None and is_outside(name, inner) and (other := owner(name, outer)) is not None:
+                yield own, other
+
+
 # The scans of a query and its subqueries.
 
 MAX_SCANS = 1_000  # of one query. Each of its CTEs may read the previous one twice, which doubles the number of scans.
@@ -656,19 +670,10 @@ class Reader:
     def _correlated(self, where: exp.Expr, clauses: Clauses, enclosing: Clauses) -> None:
         """Add the predicates on the keys of the enclosing SELECT, for `x = outer.y` in WHERE."""
         # Only rows with such a key can change the result of the subquery for a row that the enclosing SELECT needs.
-        for part in operands(where, exp.And):
-            left, right = (part.this.unnest(), part.expression.unnest()) if type(part) is exp.EQ else (part, part)
-            if not (is_column(left) and is_column(right)):
-                continue
-            for inside, outside in ((left, right), (right, left)):
-                own, name = owner(dotted_name(inside), clauses.sources), dotted_name(outside)
-                if own is None or not is_outside(name, clauses.sources):
-                    continue
-                if (other := owner(name, enclosing.sources)) is None:
-                    continue
-                sets = self._keys_of(*other, self._required(enclosing, other[0]))
-                if sets and any(s.predicate is not None for s in sets):
-                    clauses.found.setdefault(own[0], []).append(InKeys(own[1], sets))
+        for (source, column), other in correlations(where, clauses.sources, enclosing.sources):
+            sets = self._keys_of(*other, self._required(enclosing, other[0]))
+            if sets and any(s.predicate is not None for s in sets):
+                clauses.found.setdefault(source, []).append(InKeys(column, sets))
 
     def _keys_of(self, source: Source, column: str, required: Sequence[Predicate]) -> tuple[Keys, ...] | None:
         """Return the sets of the values that a column of a source may have; None if they are unknown."""
@@ -733,6 +738,27 @@ class Reader:
         if owned is None or sets is None or all(s.predicate is None for s in sets):
             return None
         return owned[0], InKeys(owned[1], sets, shortened(node.sql("spark")), type(node) is exp.EQ)
+
+    def _exists(self, node: exp.Exists, sources: Sources) -> dict[Source, Predicate]:
+        """Return the predicates that `EXISTS (SELECT ... WHERE x = outer.y)` implies for the sources of `outer.y`."""
+        query = node.this
+        where = query.args.get("where") if type(query) is exp.Select else None
+        # A SELECT of an aggregate alone has a row even if no row matches.
+        if where is None or query.args.get("having") or any(own_nodes(query, exp.AggFunc)):
+            return {}
+        self.key_queries += 1
+        if self.key_queries > MAX_KEY_QUERIES:
+            return {}
+        notes = self.unused, self.inverted
+        self.unused, self.inverted = {}, []  # `read` notes the conditions of each query
+        clauses = self._clauses(query, with_ctes(query, sources.visible or {}), ())
+        found: dict[Source, list[Predicate]] = {}
+        for own, (source, column) in correlations(where.this, clauses.sources, sources):
+            sets = self._keys_of(*own, self._required(clauses, own[0]))
+            if sets and any(s.predicate is not None for s in sets):
+                found.setdefault(source, []).append(InKeys(column, sets, shortened(node.sql("spark"))))
+        self.unused, self.inverted = notes
+        return {source: p for source, predicates in found.items() if (p := conjunction(predicates)) is not None}
 
     def _join_notes(self, clauses: Clauses) -> None:
         noted = set()
@@ -837,6 +863,10 @@ class Reader:
             self._note(node, Reason.SUBQUERY, tables_in(node, sources))
             owners |= {None, keys[0]}
             return dict([keys])
+        if not negated and isinstance(node, exp.Exists) and (limited := self._exists(node, sources)):
+            self._note(node, Reason.SUBQUERY, tables_of(limited))
+            owners |= {None, *limited}
+            return limited
         try:
             if isinstance(node, exp.Not):
                 inner = node.this.unnest()

@@ -194,8 +194,9 @@ class Writer:
                 wheres.append(f"{f}.{column} {r.choice(['', '', 'NOT '])}IN ({self.filtered(table, key)})")
             elif made == 1:
                 extra = self.condition(table, f"{q}.")
-                no = r.choice(["", "NOT "])
-                wheres.append(f"{no}EXISTS (SELECT 1 FROM {table} {q} WHERE {on} AND {extra})")
+                no, selected = r.choice(["", "", "NOT "]), r.choice(["1", "*", f"{q}.{key}", f"max({q}.{key})"])
+                more = r.choice(["", "", f" OR {self.condition('fact', f + '.')}"])
+                wheres.append(f"({no}EXISTS (SELECT {selected} FROM {table} {q} WHERE {on} AND {extra}){more})")
             elif made == 2:
                 withs.append(f"{q} AS ({self.filtered(table, key)})")
                 froms.append(f"{r.choice(['JOIN', 'JOIN', 'LEFT JOIN'])} {q} ON {on}")
