@@ -28,7 +28,7 @@ from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.written_size import size_ratios
 from zlayout.spec.layouts import DEFAULT_CURVE
 from zlayout.spec.model import CLUSTERING_CURVE, CURVES, Layout, LayoutSpec, Prices
-from zlayout.spec.semantics import check
+from zlayout.spec.semantics import check, in_case_of
 from zlayout.table.partition import PartitionField
 from zlayout.table.samples import KeySample, StoredRows
 from zlayout.table.state import TableState
@@ -43,15 +43,16 @@ CLUSTERED = (
 
 
 def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
-    """Return the spec if it is valid for the table.
+    """Return the spec with column names in the letter case of the table, if it is valid for the table.
 
     Raises:
         SpecError: The errors of `zlayout.spec.semantics.check`.
     """
-    errors = [d for d in check(spec, state) if d.severity == "error"]
+    found = in_case_of(spec, state)
+    errors = [d for d in check(found, state) if d.severity == "error"]
     if errors:
         raise SpecError(*errors)
-    return spec
+    return found
 
 
 def declared_layout(

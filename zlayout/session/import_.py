@@ -42,6 +42,7 @@ from zlayout.spec.layouts import matches_name, within
 from zlayout.spec.layouts import merge as merge_bodies
 from zlayout.spec.load import WILDCARDS, checked_layout, shown
 from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, Layout, LayoutSpec, Project, TableName, ZorderColumn
+from zlayout.spec.semantics import names_in_case_of
 from zlayout.spec.yaml import MAX_BYTES, dump, parse
 from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
@@ -65,7 +66,7 @@ def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
     """Parse columns with weights, `a,b=2`.
 
     Raises:
-        SpecError: ZL016, a duplicate column; ZL074, a missing name or an invalid weight.
+        SpecError: ZL074, a missing name or an invalid weight.
     """
     columns = []
     for part in text.split(","):
@@ -75,9 +76,6 @@ def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
                 "ZL074", f"expected column names, found {text!r}", hint="use for example a,b=2", location=LOCATION
             )
         columns.append(ZorderColumn(column_name(name), _weight(weight, part) if sign else 1.0))
-    names = [c.name for c in columns]
-    if duplicate := next((n for n in names if names.count(n) > 1), None):
-        raise SpecError.of("ZL016", f"duplicate column {duplicate!r}", hint="keep the first", location=LOCATION)
     return tuple(columns)
 
 
@@ -95,9 +93,16 @@ def _weight(text: str, part: str) -> float:
 def layouts_of(
     wanted: Sequence[tuple[ZorderColumn, ...]], curve: str | None, base: Layout, state: TableState
 ) -> tuple[Layout, ...]:
-    """Make a layout from each list of columns and `base`. Raises the errors of `require_usable`."""
-    require_usable([column.name for columns in wanted for column in columns], state, LOCATION)
-    return tuple(replace(base, columns=columns, curve=curve or base.curve) for columns in wanted)
+    """Make a layout from each list of columns and `base`. Raises ZL016 for duplicates, and as `require_usable`."""
+    present, layouts = names_in_case_of(state), list[Layout]()
+    for columns in wanted:
+        names = [present(column.name) for column in columns]
+        if duplicate := next((name for name in names if names.count(name) > 1), None):
+            raise SpecError.of("ZL016", f"duplicate column {duplicate!r}", hint="keep the first", location=LOCATION)
+        require_usable(names, state, LOCATION)
+        renamed = tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
+        layouts.append(replace(base, columns=renamed, curve=curve or base.curve))
+    return tuple(layouts)
 
 
 def require_usable(names: Iterable[str], state: TableState, location: Location | None) -> None:
@@ -244,7 +249,7 @@ def ordering_of(state: TableState, columns: Sequence[str]) -> Ordering | None:
     """
     curve = CLUSTERING_CURVE if state.clustering else ""
     if columns:
-        return Ordering(tuple(dict.fromkeys(columns)), curve, "--columns")
+        return Ordering(tuple(dict.fromkeys(map(names_in_case_of(state), columns))), curve, "--columns")
     return Ordering(state.clustering, curve, "CLUSTER BY") if state.clustering else state.ordering
 
 

@@ -213,7 +213,7 @@ def _proposed(table: TableName, backend: Backend, columns: Sequence[str]) -> Imp
     if columns:
         ordering = ordering_of(state, columns)
         assert ordering is not None
-        require_usable(columns, state, Location("--columns"))
+        require_usable(ordering.columns, state, Location("--columns"))
         return _with_order(table, state, ordering)
     partitioned = {field.source for field in state.partition_fields}
     usable = [c.name for c in state.columns if c.orderable and c.stats and c.name not in partitioned]

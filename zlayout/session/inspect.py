@@ -19,6 +19,7 @@ from zlayout.session.workloads import present_cost
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec, Project
+from zlayout.spec.semantics import names_in_case_of
 from zlayout.table.metrics import ColumnMetrics, SizeBucket, layout_metrics, size_histogram
 from zlayout.table.state import TableState
 from zlayout.text import plural, size
@@ -95,6 +96,9 @@ def inspect(
         assert schema is not None
         wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
     state = read_table(lambda: backend.observe(name, wanted), name, timeout)
+    if (present := tuple(dict.fromkeys(map(names_in_case_of(state), wanted)))) != wanted:
+        wanted = present
+        state = read_table(lambda: backend.observe(name, wanted, state.version), name, timeout)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         hint = column_hint(missing[0], [column.name for column in state.columns])
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}", hint=hint)

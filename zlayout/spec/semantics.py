@@ -178,7 +178,7 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
     A name is replaced if the table has no column of this name, but exactly one whose name differs only in letter case.
     A name is kept if a z-order column or a partition key before it is the same column, which `check` reports.
     """
-    present = _present_name([column.name for column in state.columns])
+    present = names_in_case_of(state)
     found: set[tuple[str, str]] = set()
 
     def once(name: str, transform: str) -> str:
@@ -196,8 +196,9 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
     return replace(spec, layout=layout, partition_by=fields, where=where)
 
 
-def _present_name(names: Iterable[str]) -> Callable[[str], str]:
-    exact = frozenset(names)
+def names_in_case_of(state: TableState) -> Callable[[str], str]:
+    """Return a function that returns the name of a column in the letter case of the table, as `in_case_of` does."""
+    exact = frozenset(column.name for column in state.columns)
     folded: dict[str, list[str]] = {}
     for name in sorted(exact):
         folded.setdefault(name.lower(), []).append(name)

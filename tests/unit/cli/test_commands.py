@@ -228,7 +228,12 @@ def test_init_writes_a_valid_project_and_never_overwrites(
 
 @pytest.mark.usefixtures("root")
 def test_inspect_suggests_a_column(cli: Cli) -> None:
-    assert "found 'A' (did you mean 'a'?)" in cli("inspect", "lake.db.orders", "--columns", "A", code=1).err
+    assert "found 'aa' (did you mean 'a'?)" in cli("inspect", "lake.db.orders", "--columns", "aa", code=1).err
+
+
+@pytest.mark.usefixtures("root")
+def test_inspect_accepts_columns_in_any_letter_case(cli: Cli) -> None:
+    assert "depth of a: 2 files at 2" in cli("inspect", "lake.db.orders", "--columns", "A,a").out
 
 
 def test_inspect_needs_no_layout(root: Path, cli: Cli) -> None:
