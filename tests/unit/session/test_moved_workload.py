@@ -63,6 +63,6 @@ def test_a_full_rewrite_of_a_delta_table_has_a_forecast(
     assert "ZL414" not in [diagnostic.code for diagnostic in plan.diagnostics]
     assert found.predicted.files == pytest.approx(files, abs=1)
     assert found.low.files <= files <= found.high.files
-    assert found.high.bytes < 1.2 * found.predicted.bytes, "the size of new files is known"
+    assert found.high.bytes < 1.35 * found.predicted.bytes, "the size of new files is estimated"
     (refused,) = zlayout.plan(zlayout.load_project(), sample=True).tables
     assert refused.workload.predicted is None
