@@ -743,8 +743,10 @@ class Reader:
         """Return the predicates that `EXISTS (SELECT ... WHERE x = outer.y)` implies for the sources of `outer.y`."""
         query = node.this
         where = query.args.get("where") if type(query) is exp.Select else None
-        # A SELECT of an aggregate alone has a row even if no row matches.
-        if where is None or query.args.get("having") or any(own_nodes(query, exp.AggFunc)):
+        # A SELECT of an aggregate alone, or of a total, has a row even if no row matches.
+        if where is None or query.args.get("group") or query.args.get("having"):
+            return {}
+        if any(own_nodes(query, exp.AggFunc)) or any(own_nodes(query, exp.Anonymous)):
             return {}
         self.key_queries += 1
         if self.key_queries > MAX_KEY_QUERIES:
