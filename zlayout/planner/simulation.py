@@ -45,6 +45,8 @@ MAX_PARTS = 1000
 DRAWS = 3
 # The id of the partition spec of partitions that the table does not have yet.
 NEW_SPEC_ID = -1
+# The values of files that stay are unknown. If they have a larger share of the rows, the floor would be far too low.
+MAX_KEPT_SHARE = 0.1
 # To estimate the error of the forecast, it is repeated without each of FOLDS parts of the row groups.
 FOLDS = 4
 
@@ -529,6 +531,8 @@ def simulate(rewrite: Rewrite, weights: Floats, number: int = 0, *, with_floor: 
     missing[files.partition[np.isin(group, drawn.unknown)]] = True
     after = _together(files.take(np.flatnonzero(changed[files.partition] & (group < 0))), new)
     metrics = layout_metrics(after, names)
+    kept = float(files.live_rows[changed[files.partition] & (group < 0)].sum())
+    with_floor = with_floor and not missing.any() and kept <= MAX_KEPT_SHARE * float(after.live_rows.sum())
     rest = layout_metrics(files.take(np.flatnonzero(~changed[files.partition])), names)
     touched, read, floor = (np.empty(len(names)) for _ in range(3))
     for at, (name, m) in enumerate(zip(names, metrics, strict=True)):
@@ -539,7 +543,7 @@ def simulate(rewrite: Rewrite, weights: Floats, number: int = 0, *, with_floor: 
         touched[at] = rest[at].touched + inside[changed].sum()
         read[at] = np.nan if missing.any() else rest[at].bytes_read + m.bytes_read
         floor[at] = np.nan
-        if with_floor and lowest is not None and not missing.any():
+        if with_floor and lowest is not None:
             floor[at] = lowest + _floor(drawn, weights, name, after, changed)
     known = np.arange(len(new) - int(rewrite.targets[drawn.unknown].sum()))
     return Simulation(touched, read, floor, int((group < 0).sum()) + len(new), new.take(known), drawn)

@@ -1,6 +1,7 @@
 """Forecasts from a sample of only some row groups: their errors, and partitions of which no row was read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +86,18 @@ def test_touched_of_a_partition_without_sampled_rows_is_extrapolated_from_the_ot
     assert found.touched == pytest.approx(expected.touched + 1 + (inside - 2) / (3 + 4) * (target - 1))
     assert found.files == 4 + 5 + target + 1
     assert np.isnan([found.bytes_read, found.floor]).all()
+
+
+@pytest.mark.parametrize(("kept", "is_known"), [(0, True), (1, True), (8, False)])
+def test_the_floor_is_unknown_if_many_rows_of_a_partition_stay(kept: int, is_known: bool) -> None:
+    """The values of their rows are not in the sample. Ten files of a partition are rewritten."""
+    files = 10 + kept
+    whole = rewrite_of([1] * files, [0, 1])
+    group, partition = np.where(np.arange(files) < 10, 0, -1), np.zeros(files, np.int32)
+    table = replace(whole.files, partition=partition, partitions=whole.files.partitions[:1])
+    found = replace(whole, files=table, group=group, targets=np.array([5]))
+    floor = simulate(found, found.weights, with_floor=True).floor
+    assert np.isfinite(floor).all() == is_known
 
 
 def test_without_any_sampled_row_touched_is_unknown() -> None:
