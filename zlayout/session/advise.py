@@ -113,7 +113,8 @@ def advise(
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
-        workload: Files with queries: `.sql`, `.csv` or Spark event logs. Empty: the workload of the table's layout.
+        workload: Files with queries: `.sql`, `.csv` or Spark event logs. Empty: the workload of the table's layout, or
+            of the project if it has no layout.
         options: What to simulate; `StudyOptions(columns=("a,b",), search=False)` only simulates the given layouts.
         spark: A running session to draw the sample in; see `apply`. Default: a new one.
         on_event: Called with each `SampleStarted` and each `Progress` of the search.
@@ -146,7 +147,7 @@ def make_study(
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
     schema = read_table(lambda: backend.observe(name, ()), name)
-    spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
+    spec = fitting(layout_of_table(project, name, schema) or _empty_spec(project, name, schema), schema)
     sources = sources_of(workload, spec)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     base, curve = searched(spec, schema), options.curve or (CLUSTERING_CURVE if schema.clustering else None)
@@ -211,9 +212,9 @@ def _partition_keys(used: Sequence[Through], state: TableState, backend: Backend
     return tuple(field for field in found if not backend.partition_diagnostics((field,), state))
 
 
-def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
+def _empty_spec(project: Project, name: TableName, state: TableState) -> LayoutSpec:
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
-    return LayoutSpec(name, layout, Location(str(name)))
+    return LayoutSpec(name, layout, Location(str(name)), workload=project.workload)
 
 
 def own_layout(project: Project, table: str) -> LayoutSpec:

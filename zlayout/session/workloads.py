@@ -154,7 +154,8 @@ def sources_of(given: Sequence[str | Path], spec: LayoutSpec) -> list[Path]:
     sources = [Path(path) for path in given] or list(spec.workload)
     if not sources:
         hint = "use --workload FILE, or put files with queries into workloads/"
-        raise SpecError.of("ZL077", f"no workload is given for {spec.table}, and its layout has none", hint=hint)
+        message = f"no workload is given for {spec.table}, and neither its layout nor the project has one"
+        raise SpecError.of("ZL077", message, hint=hint)
     return sources
 
 

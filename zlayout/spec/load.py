@@ -421,6 +421,7 @@ class _Loading:
             maintenance=self._maintenance(data["maintenance"], locations) if "maintenance" in data else None,
             query_engine=data.get("workload", {}).get("engine", "spark"),
             exports=self._exports(data.get("workload", {}).get("exports", {}), locations),
+            workload=self._workloads,
         )
 
     def _maintenance(self, entry: Mapping[str, Any], locations: Mapping[str, Location]) -> Maintenance | None:

@@ -695,6 +695,7 @@ class Project:
         maintenance: When `apply` may rewrite tables; None for any time.
         query_engine: The engine of the queries in workloads, one of `QUERY_ENGINES`.
         exports: Tables that the queries join and that are read from files, by the name in queries in lower case.
+        workload: The workload files of tables whose layout names none, and of those without a layout.
     """
 
     root: Path
@@ -708,6 +709,7 @@ class Project:
     maintenance: Maintenance | None = None
     query_engine: str = "spark"
     exports: Mapping[str, Export] = field(default_factory=dict)
+    workload: tuple[Path, ...] = ()
 
     @property
     def key_skipping(self) -> KeySkipping:

@@ -319,6 +319,16 @@ def test_what_is_not_there_is_an_error(drawn: Drawn, cli: Cli, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("drawn")
+def test_a_table_without_a_layout_has_the_workload_of_the_project(cli: Cli) -> None:
+    Path("layouts/orders.yaml").unlink()
+    Path("workloads").mkdir()
+    Path("q.sql").rename("workloads/q.sql")
+    found = json.loads(cli("simulate", "lake.db.orders", "--columns", "part", "--json").out)
+    assert all("workloads/q.sql:" in query["query"] for query in found["queries"])
+    assert found["queries"]
+
+
+@pytest.mark.usefixtures("drawn")
 def test_write_changes_the_layout_file_and_keeps_its_comments(cli: Cli) -> None:
     path = Path("layouts/orders.yaml")
     path.write_text("# ours\n" + LAYOUT.replace("[day, part]", "[after, id]  # old"))
