@@ -164,7 +164,8 @@ def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[Tab
     """Prune the partitions of a table for each query, by their partition values and by the bounds of their files."""
     files = state.files
     types = {c.name: c.type for c in state.columns}
-    by_values, by_keys = _by_values(files.partitions, types), _by_keys(files.partitions, types)
+    by_values = _by_values(files.partitions, types)
+    by_keys = _by_keys(files.partitions, by_values)
 
     def possible(predicate: Predicate) -> Bools:
         by_value = by_values(predicate)
@@ -201,11 +202,10 @@ def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _by_keys(partitions: Sequence[Partition], types: Mapping[str, pa.DataType]) -> Callable[[Predicate], Bools]:
-    """Return a function as `_by_values`, without the parts of a condition on other than source columns."""
+def _by_keys(partitions: Sequence[Partition], by_values: Callable[[Predicate], Bools]) -> Callable[[Predicate], Bools]:
+    """Return a function as `by_values`, without the parts of a condition on other than source columns."""
     # Without this, a condition that no key matches would exclude partitions that the engine cannot compare with it.
     sources = [frozenset(source_columns(p.fields)) for p in partitions]
-    by_values = _by_values(partitions, types)
 
     def possible(limit: Predicate) -> Bools:
         found = np.ones(len(partitions), bool)
@@ -294,7 +294,8 @@ def _in_reached(
     # Its results are bool[P] each: by the condition on partitions, and by the values of the partitions. What the
     # present files of a partition contain does not count in a partition to which other rows move, see `Drawn.reached`.
     moved_to = [partitions[n] for n in reached.tolist()]
-    by_keys, by_values = _by_keys(moved_to, types), _by_values(moved_to, types)
+    by_values = _by_values(moved_to, types)
+    by_keys = _by_keys(moved_to, by_values)
     limits: dict[Predicate | None, Bools] = {None: np.ones(len(moved_to), bool)}
     values: dict[int, Bools] = {}
 
