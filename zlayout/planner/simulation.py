@@ -529,10 +529,11 @@ def simulate(rewrite: Rewrite, weights: Floats, number: int = 0, *, with_floor: 
     changed[files.partition[group >= 0]] = True
     changed[new.partition] = True
     missing[files.partition[np.isin(group, drawn.unknown)]] = True
-    after = _together(files.take(np.flatnonzero(changed[files.partition] & (group < 0))), new)
+    kept = files.take(np.flatnonzero(changed[files.partition] & (group < 0)))
+    after = _together(kept, new)
     metrics = layout_metrics(after, names)
-    kept = float(files.live_rows[changed[files.partition] & (group < 0)].sum())
-    with_floor = with_floor and not missing.any() and kept <= MAX_KEPT_SHARE * float(after.live_rows.sum())
+    are_few = float(kept.live_rows.sum()) <= MAX_KEPT_SHARE * float(after.live_rows.sum())
+    with_floor = with_floor and are_few and not missing.any()
     rest = layout_metrics(files.take(np.flatnonzero(~changed[files.partition])), names)
     touched, read, floor = (np.empty(len(names)) for _ in range(3))
     for at, (name, m) in enumerate(zip(names, metrics, strict=True)):
