@@ -8,6 +8,7 @@ skips a file that an engine would open. From an OR over several tables, each tab
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -700,13 +701,20 @@ class Reader:
             return self._keys_of_operation(node, ctes, name, given)
         if not isinstance(node, exp.Select):
             return None
+        with self._without_notes():
+            clauses = self._clauses(node, ctes, given)
+            owned = output_column(node, clauses.sources, name)
+            return None if owned is None else self._keys_of(*owned, self._required(clauses, owned[0]))
+
+    @contextmanager
+    def _without_notes(self) -> Iterator[None]:
+        """Note no condition of a query that is read for its keys, because `read` notes those of each query."""
         notes = self.unused, self.inverted
-        self.unused, self.inverted = {}, []  # `read` notes the conditions of each query
-        clauses = self._clauses(node, ctes, given)
-        owned = output_column(node, clauses.sources, name)
-        found = None if owned is None else self._keys_of(*owned, self._required(clauses, owned[0]))
-        self.unused, self.inverted = notes
-        return found
+        self.unused, self.inverted = {}, []
+        try:
+            yield
+        finally:
+            self.unused, self.inverted = notes
 
     def _keys_of_operation(
         self, node: exp.SetOperation, ctes: Ctes, name: str, given: Sequence[Predicate]
@@ -751,15 +759,13 @@ class Reader:
         self.key_queries += 1
         if self.key_queries > MAX_KEY_QUERIES:
             return {}
-        notes = self.unused, self.inverted
-        self.unused, self.inverted = {}, []  # `read` notes the conditions of each query
-        clauses = self._clauses(query, with_ctes(query, sources.visible or {}), ())
         found: dict[Source, list[Predicate]] = {}
-        for own, (source, column) in correlations(where.this, clauses.sources, sources):
-            sets = self._keys_of(*own, self._required(clauses, own[0]))
-            if sets and any(s.predicate is not None for s in sets):
-                found.setdefault(source, []).append(InKeys(column, sets, shortened(node.sql("spark"))))
-        self.unused, self.inverted = notes
+        with self._without_notes():
+            clauses = self._clauses(query, with_ctes(query, sources.visible or {}), ())
+            for own, (source, column) in correlations(where.this, clauses.sources, sources):
+                sets = self._keys_of(*own, self._required(clauses, own[0]))
+                if sets and any(s.predicate is not None for s in sets):
+                    found.setdefault(source, []).append(InKeys(column, sets, shortened(node.sql("spark"))))
         return {source: p for source, predicates in found.items() if (p := conjunction(predicates)) is not None}
 
     def _join_notes(self, clauses: Clauses) -> None:
