@@ -156,6 +156,7 @@ def test_conditions_on_other_tables_become_conditions_on_keys(query: str, expect
         "SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d_sk = f_d AND d_year = 2000 HAVING count(*) = 0)",
         "SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d_sk = f_d AND d_year = 2000 UNION SELECT 1)",
         "SELECT * FROM f WHERE NOT EXISTS (SELECT 1 FROM d WHERE d_sk = f_d AND d_year = 2000)",
+        "SELECT * FROM f WHERE NOT (x = 1 OR EXISTS (SELECT 1 FROM d WHERE d_sk = f_d AND d_year = 2000))",
         "SELECT * FROM f LEFT JOIN d ON f_d = d_sk AND EXISTS (SELECT 1 FROM i WHERE i_sk = f_i AND i_class = 'a')",
         "SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d VERSION AS OF 3 WHERE d_sk = f_d AND d_year = 2000)",
         "SELECT * FROM f WHERE f_d IN (SELECT d_sk + 1 FROM d WHERE d_year = 2000)",
