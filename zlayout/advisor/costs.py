@@ -238,10 +238,9 @@ def measure(
         size_ratio: The size of the new files, divided by that of the present files with the same rows.
     """
     tables = [with_kept(drawn, resized(new_files(drawn, layout), size_ratio)) for drawn in draws]
-    sampled = not draws[0].rewrite.sample.complete
     names = tuple(layout.weights) if with_touched else ()
     touched = np.mean([[m.touched for m in layout_metrics(table, names)] for table in tables], axis=0)
-    each = [costs(queries, table, sampled=sampled, reached=d.reached) for d, table in zip(draws, tables, strict=True)]
+    each = [costs(queries, table, drawn) for table, drawn in zip(tables, draws, strict=True)]
     return Choice(layout, len(tables[0]), Costs.mean(each), dict(zip(names, touched.tolist(), strict=True)))
 
 
@@ -258,21 +257,20 @@ def points(keys: Mapping[str, pa.Array]) -> dict[str, ColumnBounds]:
     }
 
 
-def costs(
-    queries: Sequence[TableQuery], files: FileTable, *, sampled: bool = False, reached: Index = NO_PARTITIONS
-) -> Costs:
+def costs(queries: Sequence[TableQuery], files: FileTable, drawn: Drawn | None = None) -> Costs:
     """Return the cost of each query. A query with two scans of the table opens its files twice.
 
     Args:
         queries: The queries.
         files: The files.
-        sampled: Whether the bounds of the files are those of sampled rows only. A scan then opens at least one file if
-            present files may have matching rows, because the sample may contain none of these rows.
-        reached: See `Drawn.reached`.
+        drawn: The rows of which new files are simulated; None for present files. Unless they are all rows, a scan
+            opens at least one file if present files may have matching rows, because these may not be drawn.
     """
+    sampled = drawn is not None and not drawn.is_complete
+    every_partition = drawn is None or drawn.rewrite.sample.complete
     known: dict[int, Bools] = {}  # by the identity of the predicate, because a hash takes as long as pruning
     types = {name: of.lower.type for name, of in files.bounds.items()}
-    possible = _in_reached(files.partitions, reached, types)
+    possible = _in_reached(files.partitions, NO_PARTITIONS if drawn is None else drawn.reached, types)
 
     def of_scan(predicate: Predicate, partitions: Bools, limit: Predicate | None) -> tuple[float, float]:
         if id(predicate) not in known:
@@ -280,7 +278,7 @@ def costs(
         by_limit, by_values = possible(predicate, partitions, limit)
         within = by_limit[files.partition]
         hit = known[id(predicate)] & within & by_values[files.partition]
-        if sampled and not hit.any() and partitions.any():
+        if sampled and not hit.any() and partitions.any() and (within.any() or not every_partition):
             return 1.0, files.bytes[within if within.any() else slice(None)].mean()
         return hit.sum(), files.bytes[hit].sum()
 

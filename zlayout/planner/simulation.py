@@ -246,6 +246,7 @@ class Drawn:
         whole: bool[K], whether the drawn rows are nearly all rows, so that their minima and maxima are those of the
             files. If not, the intervals are extended, see `simulated_bounds`.
         unknown: int64, the groups without drawn rows, also those after the limit on parts.
+        has_every_row: Whether the drawn rows are all rows of the sample with a weight.
         of_sample: int64, the partition of each row of the sample after the rewrite; -1 for rows that stay.
         reached: int64, the partitions to which rows of other partitions move.
         new_partitions: The partitions that the table does not have now, in the order of their numbers, which follow
@@ -264,6 +265,7 @@ class Drawn:
     size: Floats
     whole: Bools
     unknown: Index
+    has_every_row: bool
     of_sample: Index
     reached: Index
     new_partitions: tuple[Partition, ...]
@@ -273,6 +275,11 @@ class Drawn:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows that are rewritten are drawn."""
+        return self.has_every_row and self.rewrite.sample.complete
 
     @property
     def partitions(self) -> int:
@@ -358,6 +365,7 @@ def draw(
         size=size_of,
         whole=whole_of.astype(bool),
         unknown=np.array([*unknown], np.int64),
+        has_every_row=len(np.unique(chosen)) == np.count_nonzero(weights),
         of_sample=of_sample,
         reached=np.unique(of_sample[moved]),
         new_partitions=outputs.new,
@@ -371,8 +379,8 @@ def draws_of(rewrite: Rewrite, max_parts: int | None = None) -> tuple[Drawn, ...
     """Return DRAWS draws, or a single one if every draw has all rows of the sample. max_parts: see `draw`."""
     weights = rewrite.weights
     first = draw(rewrite, weights, max_parts=max_parts)
-    others = 0 if len(first) == np.count_nonzero(weights) == len(np.unique(first.rows)) else DRAWS - 1
-    return (first, *(draw(rewrite, weights, number, max_parts=max_parts) for number in range(1, others + 1)))
+    count = 1 if first.has_every_row else DRAWS
+    return (first, *(draw(rewrite, weights, number, max_parts=max_parts) for number in range(1, count)))
 
 
 def _in_parts(ranked: Ranked, part: Index, parts: int) -> tuple[Ranked, Index]:

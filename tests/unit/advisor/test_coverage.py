@@ -14,7 +14,7 @@ from support.builders import make_layout
 from unit.advisor.tables import sample_of, table_state
 
 from zlayout.advisor.compare import to_document
-from zlayout.advisor.costs import costs, in_partitions, lowest, queries_on
+from zlayout.advisor.costs import costs, in_partitions, lowest, measure, queries_on
 from zlayout.advisor.model import Study, TableWorkload, Use
 from zlayout.advisor.reports import render as as_text
 from zlayout.advisor.reports import render_page as as_page
@@ -157,8 +157,20 @@ def test_a_query_for_one_value_opens_at_least_one_file() -> None:
     rewrite = whole_rewrite(layout, STATE, STATE.columns_of("a"), sample)
     drawn = draw(rewrite, rewrite.weights)
     files = new_files(drawn, layout)
-    found = costs(queries, files, sampled=True)
+    found = costs(queries, files, drawn)
     assert found.files.tolist() == [1, 1, 0]  # 95 is between two files of the sample, 5,000 above all rows
     assert found.bytes[1] == pytest.approx(files.bytes.mean())
     assert lowest(queries, drawn).files.tolist() == [1, 1, 0]
     assert costs(queries, STATE.files).files[2] == 0
+
+
+def test_a_query_for_a_row_that_a_draw_does_not_have_opens_a_file() -> None:
+    numbers = (*range(0, 1000, 7), 5_000)
+    scans = tuple(Scan(Query("", f"q:{n}"), "t", Compare("a", "=", n)) for n in numbers)
+    queries = in_partitions(queries_on(Workload(scans, (), 3), TABLE, STATE).queries, STATE)
+    rewrite = whole_rewrite(make_layout("a"), STATE, STATE.columns_of(("a",)), sample_of(DATA, FILE), 5)
+    few, every = (draw(rewrite, rewrite.weights, rows_per_file=count) for count in (20, 1000))
+    assert (few.has_every_row, every.has_every_row) == (False, True)
+    layout = make_layout("a", target_size=1_000)
+    assert (found := measure([few], layout, queries).costs.files).tolist() == [*[1.0] * (len(numbers) - 1), 0.0]
+    assert found.tolist() == measure([every], layout, queries).costs.files.tolist()
