@@ -320,12 +320,31 @@ def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Arra
 LAST_CHARACTER = "\U0010ffff"
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What is known of the rows of simulated files that are not sampled.
+
+    Attributes:
+        rows: float64[files], the number of these rows for each sampled row of the file.
+        limits: int64[2, files], the lowest and the highest ordinal that a row of the file can have.
+        random: float64[2, files], a number from 0 to 1 for each end of the range of a file.
+        part: int64[files], the part of the table that each file belongs to.
+        ends: the lowest and the highest value in each part, null if unknown.
+    """
+
+    rows: Float64
+    limits: Int64
+    random: Float64
+    part: Int64
+    ends: tuple[pa.Array, pa.Array]
+
+
 def simulated_bounds(
     ranked: Ranked,
     file: Int32 | Int64,
     files: int,
     bound_length: int | None = None,
-    limits: Int64 | None = None,
+    unseen: Unseen | None = None,
 ) -> ColumnBounds:
     """The bounds of each of `files` files. A file without sampled rows has none.
 
@@ -334,9 +353,7 @@ def simulated_bounds(
         file: int32[n], the file of each row, below `files`.
         files: the number of files.
         bound_length: the bound length of strings and binary; None if writers do not truncate bounds.
-        limits: int64[2, files], the lowest and the highest ordinal that a file can contain. The range of the sampled
-            rows of a file is narrower than that of all its rows, by about `range / (rows - 1)` at each end. It is
-            extended by this amount within the limits. It is not extended if the lowest is above the highest, or None.
+        unseen: the rows that are not sampled, by which the bounds are extended; None if there are none.
     """
     low = np.full(files, len(ranked.distinct), np.int64)
     high = np.full(files, -1, np.int64)
@@ -344,22 +361,63 @@ def simulated_bounds(
     np.minimum.at(low, file[valid], ranked.ordinals[valid])
     np.maximum.at(high, file[valid], ranked.ordinals[valid])
     nulls = np.bincount(file[~valid], minlength=files)
-    if limits is not None:
-        low, high = _extended(low, high, np.bincount(file[valid], minlength=files), limits)
+    if unseen is not None and len(ranked.distinct):
+        low, high = _extended(ranked, low, high, np.bincount(file[valid], minlength=files), unseen)
     lower = ranked.distinct.take(pa.array(low, mask=high < 0))
     upper = ranked.distinct.take(pa.array(high, mask=high < 0))
+    if unseen is not None:
+        lower = _up_to(unseen.ends[0], unseen.part, lower, low, 1)
+        upper = _up_to(unseen.ends[1], unseen.part, upper, high, -1)
     if bound_length is None or not is_text(lower.type):
         return ColumnBounds(lower, upper, nulls, np.zeros(len(low), bool))
     return _truncated(lower, upper, nulls, bound_length)
 
 
-def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
-    """Extend the ranges of files with rows by the mean distance of these sampled `rows`, within the limits."""
-    filled = (high >= low) & (limits[0] <= limits[1])
-    more = np.rint((high - low) / np.maximum(rows - 1, 1)).astype(np.int64)
-    lower = np.where(filled, np.maximum(low - more, limits[0]), low)
-    upper = np.where(filled, np.minimum(high + more, limits[1]), high)
-    return lower, upper
+# If a file had the same density of rows everywhere, one in exp(3) = 20 would have no row where this many are expected.
+MAX_MISSED = 3.0
+
+
+def _extended(ranked: Ranked, low: Int64, high: Int64, rows: Int64, unseen: Unseen) -> tuple[Int64, Int64]:
+    """Extend the range of each file to the extreme values of its rows that are not sampled.
+
+    The axis is all sampled rows in the order of the column. The `rows` sampled rows of a file are a share of those in
+    its range. Its other rows are assumed to have the same share beyond the range: up to the distance in which one more
+    sampled row is expected, or up to the limit if fewer than MAX_MISSED are expected there. The distance from this
+    point to the extreme one of the other rows is exponentially distributed. A value with more rows than MAX_MISSED
+    times the distance is excluded: if the file had its share of them, it would have sampled ones.
+    """
+    count, last, filled = np.bincount(ranked.ordinals[ranked.ordinals >= 0]), len(ranked.distinct) - 1, rows > 0
+    low, high = np.where(filled, low, 0), np.where(filled, high, last)
+    ends = np.cumsum(count)
+    distance = (ends[high] - ends[low] + count[low]) / np.maximum(rows, 1)  # from one sampled row to the next
+    spread = distance / np.maximum(unseen.rows, 1e-9)  # from one other row to the next
+
+    def highest(high: Int64, limit: Int64, count: Int64, random: Float64) -> Int64:
+        ends = np.cumsum(count)
+        rest = ends[limit] - ends[high]
+        farthest = ends[high] + np.where(rest <= MAX_MISSED * distance, rest, distance)
+        found = np.minimum(np.searchsorted(ends, farthest + np.log(random) * spread), last)
+        extended: Int64 = np.maximum(found - (count[found] > MAX_MISSED * distance), high)
+        return extended
+
+    low = last - highest(last - low, last - unseen.limits[0], count[::-1], unseen.random[0])
+    high = highest(high, unseen.limits[1], count, unseen.random[1])
+    return np.where(filled, low, last + 1), np.where(filled, high, -1)
+
+
+def _up_to(ends: pa.Array, part: Int64, bounds: pa.Array, ordinals: Int64, sign: int) -> pa.Array:
+    """Extend the outermost bounds of the files of each part to its end. sign: 1 for lower and -1 for upper bounds."""
+    filled = np.flatnonzero(bounds.is_valid())
+    order = filled[np.lexsort((sign * ordinals[filled], part[filled]))[::-1]]
+    outermost = np.full(len(ends), -1, np.int64)
+    outermost[part[order]] = order
+    parts = np.flatnonzero(outermost >= 0)
+    compared = rank(pa.concat_arrays([bounds.take(pa.array(outermost[parts])), ends.take(pa.array(parts))]))
+    own, end = sign * compared.ordinals.reshape(2, -1)
+    farther = parts[(end != sign * NULL) & (end < own)]
+    index = np.arange(len(bounds))
+    index[outermost[farther]] = len(bounds) + farther
+    return pa.concat_arrays([bounds, ends]).take(pa.array(index))
 
 
 def file_limits(built: FileMap, distinct: Sequence[pa.Array]) -> Int64:

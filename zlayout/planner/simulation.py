@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.layout import FileMap, build_map, file_limits, simulated_bounds
+from zlayout.curve.layout import FileMap, Unseen, build_map, file_limits, simulated_bounds
 from zlayout.curve.tree import Ranked, rank
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.spec.model import Layout
 from zlayout.table.metrics import floor_of_shares, layout_metrics
+from zlayout.table.partition import source_columns
 from zlayout.table.partition_values import python_values, transformed
 from zlayout.table.samples import KeySample, StoredRows, errors_of_shares
 from zlayout.table.state import (
@@ -253,7 +254,10 @@ class Drawn:
             those of its partitions. The values of buckets are not Iceberg's.
         keys: The values of the drawn rows, by column.
         ranked: Each column as ordinals.
-        in_parts: Each column as ordinals in the order of part and value, and int64[K + 1], the first one of each part.
+        in_parts: By column, the ordinals of the distinct values of each part, ascending in each part, and int64[K + 1],
+            the first one of each part.
+        ends: By column, the lowest and the highest value of each part by the bounds of its present files, K each; null
+            where these do not show it.
     """
 
     rewrite: Rewrite
@@ -271,7 +275,8 @@ class Drawn:
     new_partitions: tuple[Partition, ...]
     keys: Mapping[str, pa.Array]
     ranked: Mapping[str, Ranked]
-    in_parts: Mapping[str, tuple[Ranked, Index]]
+    in_parts: Mapping[str, tuple[Index, Index]]
+    ends: Mapping[str, tuple[pa.Array, pa.Array]]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -328,6 +333,7 @@ def draw(
     of_sample = np.full(len(sample), -1, np.int64)
     live, size = rewrite.of_groups(rewrite.files.live_rows), rewrite.of_groups(rewrite.files.live_bytes)
     parts: list[Index] = []
+    groups: list[int] = []
     facts: list[tuple[float, ...]] = []
     unknown: dict[int, tuple[float, ...]] = {}
     for group, target in enumerate(targets.tolist()):
@@ -347,6 +353,7 @@ def draw(
             whole = sample.complete and len(inside) >= 0.5 * live[group] * share
             facts.append((at, max(1, round(target * share)), live[group] * share, size[group] * share, whole))
             parts.append(inside)
+            groups.append(group)
     facts += unknown.values()
     partition, written, rows_of, size_of, whole_of = np.array(facts, np.float64).reshape(-1, 5).T
     lengths = np.array([*map(len, parts), *[0] * len(unknown)], np.int64)
@@ -372,6 +379,7 @@ def draw(
         keys=keys,
         ranked=ranked,
         in_parts={name: _in_parts(found, part, len(lengths)) for name, found in ranked.items()},
+        ends={name: _present_ends(rewrite, name, np.array([*groups, *unknown], np.int64)) for name in rewrite.names},
     )
 
 
@@ -383,14 +391,31 @@ def draws_of(rewrite: Rewrite, max_parts: int | None = None) -> tuple[Drawn, ...
     return (first, *(draw(rewrite, weights, number, max_parts=max_parts) for number in range(1, count)))
 
 
-def _in_parts(ranked: Ranked, part: Index, parts: int) -> tuple[Ranked, Index]:
+def _in_parts(ranked: Ranked, part: Index, parts: int) -> tuple[Index, Index]:
     """Return `Drawn.in_parts` of one column. part: int64[n], the part of each row."""
-    count, valid = len(ranked.distinct), ranked.ordinals >= 0
-    found, at = np.unique(part[valid] * count + ranked.ordinals[valid], return_inverse=True)
-    ordinals = np.full(len(part), -1, np.int64)
-    ordinals[valid] = at
-    starts = np.searchsorted(found, np.arange(parts + 1) * count)
-    return Ranked(ordinals, ranked.distinct.take(pa.array(found % max(count, 1)))), starts
+    count, valid = max(len(ranked.distinct), 1), ranked.ordinals >= 0
+    found = np.unique(part[valid] * count + ranked.ordinals[valid])
+    return found % count, np.searchsorted(found, np.arange(parts + 1) * count)
+
+
+def _present_ends(rewrite: Rewrite, name: str, groups: Index) -> tuple[pa.Array, pa.Array]:
+    """Return `Drawn.ends` of one column. groups: int64[K], the group of each part."""
+    if name not in rewrite.files.bounds:
+        nothing = pa.nulls(len(groups), rewrite.sample.keys[name].type)
+        return nothing, nothing
+    inside = np.flatnonzero(rewrite.group >= 0)
+    files, group = rewrite.files.take(inside), rewrite.group[inside]
+    bounds = files.bounds[name]
+    moves = np.array([p.fields != rewrite.fields for p in files.partitions], bool)[files.partition]
+    unbounded = bounds.lower.is_null().to_numpy(zero_copy_only=False) & (bounds.null_count != files.rows)
+    table = pa.table({"group": group, "lower": bounds.lower, "upper": bounds.upper})
+    found = table.group_by("group").aggregate([("lower", "min"), ("upper", "max")]).combine_chunks()
+    at = np.full(len(rewrite.targets), -1, np.int64)
+    at[found["group"].to_numpy()] = np.arange(len(found))
+    at[group[moves | unbounded]] = -1
+    index = pa.array(at[groups], mask=at[groups] < 0)
+    lower, upper = (found[name].combine_chunks().take(index) for name in ("lower_min", "upper_max"))
+    return lower, upper
 
 
 def resample(weights: Floats, limit: int, offset: float) -> Index:
@@ -424,7 +449,6 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
     """
     place, count = np.zeros(len(drawn), np.int64), 0
     files: list[int] = []
-    # As `simulated_bounds` needs them. Files whose lower limit is above the upper limit are not extended.
     limits: dict[str, list[Index]] = {name: [np.zeros((2, 0), np.int64)] for name in drawn.keys}
     for part, (start, stop) in enumerate(pairwise(drawn.starts.tolist())):
         built, wanted = None, int(drawn.targets[part])
@@ -444,12 +468,16 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
     share = np.where(known, number / np.maximum(drawn_rows, 1), 1 / np.maximum(drawn.targets[part_of], 1))
     rows = np.maximum(np.rint(share * drawn.live[part_of]), 1).astype(np.int64)
     bounds = {}
-    for column in drawn.rewrite.columns:
-        joint, (ranked, _) = np.concatenate(limits[column.name], axis=1), drawn.in_parts[column.name]
-        found = simulated_bounds(ranked, place, count, column.bound_length, joint)
+    unseen = np.where(drawn.whole[part_of], 0.0, np.maximum(rows / np.maximum(number, 1) - 1, 0))
+    for at, column in enumerate(drawn.rewrite.columns):
+        # Equidistant numbers, so that as many files as expected have a rare value.
+        random = (np.random.default_rng((count, at)).permuted(np.tile(np.arange(count), (2, 1)), axis=1) + 0.5) / count
+        limit, ends = np.concatenate(limits[column.name], axis=1), drawn.ends[column.name]
+        others = Unseen(unseen, limit, random, part_of, ends)
+        found = simulated_bounds(drawn.ranked[column.name], place, count, column.bound_length, others)
         nulls = np.rint(found.null_count / np.maximum(number, 1) * rows).astype(np.int64)
         bounds[column.name] = _stored(found, np.where(known, nulls, -1), bounded=column.stats)
-    others = drawn.rewrite.files.partitions
+    present = drawn.rewrite.files.partitions
     nothing = pa.nulls(count, pa.string())
     new = FileTable(
         path=nothing,
@@ -459,7 +487,7 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
         shared_deletes=np.zeros(count, bool),
         bytes=np.rint(share * drawn.size[part_of]).astype(np.int64),
         partition=drawn.partition[part_of].astype(np.int32),
-        partitions=(*others, *drawn.new_partitions),
+        partitions=(*present, *drawn.new_partitions),
         layout=np.full(count, -1, np.int32),
         layouts=(),
         group=np.full(count, -1, np.int32),
@@ -471,12 +499,21 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
 def _limits(drawn: Drawn, built: FileMap | None, part: int, files: int) -> Mapping[str, Index]:
     """Return int64[2, files] by column: the lowest and the highest ordinal that a row of each file can have."""
     # See `file_limits`. The file map has only some of the columns.
-    if built is None or drawn.whole[part]:
-        return dict.fromkeys(drawn.keys, np.repeat([[1], [0]], files, axis=1))
-    starts = {name: tuple(of_part[part : part + 2].tolist()) for name, (_, of_part) in drawn.in_parts.items()}
-    outer = {name: np.repeat([[start], [stop - 1]], files, axis=1) for name, (start, stop) in starts.items()}
-    inner = file_limits(built, [drawn.in_parts[name][0].distinct[slice(*starts[name])] for name in built.columns])
-    return outer | {name: inner[at] + starts[name][0] for at, name in enumerate(built.columns)}
+    own = {name: found[slice(*of_part[part : part + 2])] for name, (found, of_part) in drawn.in_parts.items()}
+    outer = {name: np.array([0, len(ranked.distinct) - 1]) for name, ranked in drawn.ranked.items()}
+    # Values of other partitions may be between those of a column by which the table is partitioned, but not beyond.
+    outer |= {name: own[name][[0, -1]] for name in source_columns(drawn.rewrite.fields) if len(own.get(name, ()))}
+    limits = {name: np.repeat(ends[:, None], files, axis=1) for name, ends in outer.items()}
+    if built is None:
+        return limits
+    inner = file_limits(built, [drawn.ranked[name].distinct.take(pa.array(own[name])) for name in built.columns])
+    for name, (lowest, highest) in zip(built.columns, inner, strict=True):
+        ordinals, ends = own[name], outer[name]
+        # A file has the values from its lowest one up to the next file's; those at the ends have all others too.
+        above = np.append(ordinals[1:] - 1, ends[1])
+        below = np.concatenate((ends[:1], ordinals[1:]))
+        limits[name] = np.stack((below[np.minimum(lowest, len(below) - 1)], above[highest]))
+    return limits
 
 
 def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:

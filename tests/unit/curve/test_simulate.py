@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.curve.layout import build, file_limits, simulated_bounds
+from zlayout.curve.layout import Unseen, build, file_limits, simulated_bounds
 from zlayout.curve.tree import rank
 from zlayout.predicate.model import Compare
 from zlayout.spec.model import CURVES
@@ -54,16 +54,25 @@ def test_bounds_are_those_of_the_sampled_rows() -> None:
     assert not found.truncated.any()
 
 
+def unseen_of(files: int, rows: float, limits: tuple[int, int], ends: tuple[int | None, int | None]) -> Unseen:
+    """Of the first file, and of others of another part, which are not extended."""
+    each = np.array([rows, *[0.0] * (files - 1)])
+    all_limits = np.repeat([[limits[0]], [limits[1]]], files, axis=1)
+    low, high = (pa.array([end, None], pa.int64()) for end in ends)
+    return Unseen(each, all_limits, np.full((2, files), 0.5), np.array([0, *[1] * (files - 1)]), (low, high))
+
+
 @pytest.mark.parametrize(
     ("rows", "limits", "expected"),
     [
-        ([40, 50, 60], (0, 99), (30, 70)),  # by half of 20 at each end
-        ([40, 60, 61, 61], (0, 99), (33, 68)),  # by a third of 21
-        ([40, 40, 40, 60], (0, 99), (33, 67)),  # by a third of 20, rounded
+        ([40, 50, 60], (0, 99), (32, 68)),  # 24 sampled rows are in the range, of which 3 are in the file
+        ([40, 60, 61, 61], (0, 99), (33, 68)),  # 26 sampled rows, of which 4 are in the file
         ([40, 50, 60], (35, 62), (35, 62)),
         ([40, 50, 60], (40, 60), (40, 60)),
-        ([40], (0, 99), (40, 40)),
-        ([40, 40, None], (0, 99), (40, 40)),
+        ([40], (0, 99), (38, 42)),
+        ([40, 40, None], (0, 99), (38, 42)),  # 1.5 rows, which end in the second value
+        ([10, 50, 80], (0, 99), (0, 99)),  # the limits are less than three times 24.7 rows away
+        ([50, 50, 50], (0, 99), (48, 52)),
         ([None, None], (0, 99), (None, None)),
     ],
 )
@@ -72,8 +81,37 @@ def test_bounds_of_few_rows_are_extended_within_the_limits(
 ) -> None:
     ranked = rank(pa.array([*rows, *range(100)]))
     file = np.array([0] * len(rows) + [1] * 100, np.int32)
-    found = simulated_bounds(ranked, file, 3, limits=np.array([[limits[0], 0, 0], [limits[1], 99, 99]]))
+    found = simulated_bounds(ranked, file, 3, unseen=unseen_of(3, 1e9, limits, (None, None)))
     assert (found.lower.to_pylist(), found.upper.to_pylist()) == ([expected[0], 0, None], [expected[1], 99, None])
+
+
+@pytest.mark.parametrize(
+    ("unseen", "expected"),
+    [(0.0, 60), (0.5, 60), (1.5, 65), (10.0, 68)],  # ln 2 / unseen of 8 rows below 60 + 8
+)
+def test_bounds_are_extended_less_if_few_rows_are_not_sampled(unseen: float, expected: int) -> None:
+    ranked = rank(pa.array([40, 50, 60, *range(100)]))
+    file = np.array([0] * 3 + [1] * 100, np.int32)
+    found = simulated_bounds(ranked, file, 2, unseen=unseen_of(2, unseen, (0, 99), (None, None)))
+    assert found.upper.to_pylist() == [expected, 99]
+
+
+@pytest.mark.parametrize(("more", "expected"), [(3, 7), (7, 6)])  # of a value of which 1.75 rows are expected
+def test_a_frequent_value_that_no_sampled_row_of_a_file_has_is_not_expected_in_it(more: int, expected: int) -> None:
+    ranked = rank(pa.array([3, 4, 5, 6, 3, 4, 6, *[7] * more, 8, 9, *[9] * 20]))
+    file = np.array([0] * 4 + [1] * (len(ranked.ordinals) - 4), np.int32)
+    found = simulated_bounds(ranked, file, 2, unseen=unseen_of(2, 1e9, (0, 6), (None, None)))
+    assert found.upper.to_pylist() == [expected, 9]
+
+
+def test_the_outermost_bounds_of_a_part_reach_its_ends() -> None:
+    ranked, file = rank(pa.array([5, 9, 1, None, 20, 30])), np.array([0, 1, 2, 3, 4, 5], np.int32)
+    ends = (pa.array([-7, None, 25]), pa.array([8, 40, 99]))
+    part, nothing = np.array([0, 0, 0, 0, 1, 2]), np.zeros((2, 6), np.int64)
+    unseen = Unseen(np.zeros(6), nothing, nothing + 0.5, part, ends)
+    found = simulated_bounds(ranked, file, 6, unseen=unseen)
+    assert found.lower.to_pylist() == [5, 9, -7, None, 20, 25]
+    assert found.upper.to_pylist() == [5, 9, 1, None, 40, 99]
 
 
 @pytest.mark.parametrize(
