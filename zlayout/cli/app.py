@@ -409,6 +409,12 @@ def import_queries(
             "--days", metavar="DAYS", min=0.001, help="The number of days that the histories cover, for the pay-back."
         ),
     ] = None,
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect", metavar="NAME", help="The SQL dialect of workload files: trino, snowflake, duckdb, ..."
+        ),
+    ] = "spark",
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
     project: Project = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,
@@ -431,7 +437,7 @@ def import_queries(
         if console.live:
             console.status(f"{done:,} of {plural(total, 'statement')} read ...")
 
-    imported = import_workload(found, paths, values, bins, days, on_progress=on_progress)
+    imported = import_workload(found, paths, values, bins, days, dialect, on_progress=on_progress)
     if console.live:
         console.status("")
     for problem in imported.problems[: None if verbose else MAX_PROBLEMS]:

@@ -402,9 +402,12 @@ def instant(text: str) -> datetime:
 
 
 def instant_or_none(text: str) -> datetime | None:
-    """Parse a timestamp, or a date, which means its midnight; None for a string in another form."""
+    """Parse a timestamp, or a date, which means its midnight; None for a string in another form.
+
+    The time zone may be `UTC` after a space, as Trino writes it. No other name is known.
+    """
     try:
-        return instant(text)
+        return instant(text[:-4] + "Z" if text.endswith(" UTC") else text)
     except RejectedError:
         return None
 

@@ -48,7 +48,7 @@ from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.text import column_name, describe_value, quote_identifier, quote_value
-from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
+from zlayout.workload.histories import BINS, Dialect, Problem, Values, merge, read_history, to_file
 from zlayout.workload.statements import MAX_WEIGHT
 
 # The columns that an option names, and whether they can be z-order columns of a table.
@@ -530,6 +530,7 @@ def import_workload(
     values: str | Values = Values.BIN,
     bins: int = BINS,
     days: float | None = None,
+    dialect: str | Dialect = Dialect.SPARK,
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ImportedWorkload:
@@ -542,7 +543,9 @@ def import_workload(
         values: What happens to constants: "keep" all of them; "bin" them, so that a query shape has at most `bins`
             statements; or "omit" them.
         bins: The maximum number of statements of one query shape, if `values` is "bin".
-        days: The number of days that the histories cover. Plans need it to compute the pay-back.
+        days: The number of days that the histories cover. Plans need it to compute the pay-back. Default: that of
+            workload files that all state the same.
+        dialect: The dialect of workload files. That of other files is known.
         on_progress: Called in this thread with the number of statements that were read, and the number of all.
 
     Raises:
@@ -553,7 +556,8 @@ def import_workload(
     require_count("bins", bins)
     if days is not None:
         require_positive("days", days, MAX_WEIGHT)
-    history = read_history(map(Path, paths))
+    require_choice("dialect", dialect, Dialect)
+    history = read_history(map(Path, paths), Dialect(dialect))
     merged = merge(history, frozenset(project.catalogs), Values(values), bins, on_progress)
     if not merged:
         first = [f"{problem.location}: {problem.reason}" for problem in history.problems[:1]]
@@ -561,6 +565,8 @@ def import_workload(
         message = "; ".join(("the files have no query on a table", *first))
         raise SpecError.of("ZL079", message, hint="export queries that have ended")
     problems, left_out = tuple(history.problems), dict(history.left_out)
+    if days is None and len(history.days) == 1:
+        (days,) = history.days
     return ImportedWorkload(to_file(merged, days), len(merged), sum(count for _, count in merged), problems, left_out)
 
 

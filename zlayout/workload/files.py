@@ -63,10 +63,13 @@ def read_workload(
     )
 
 
-def read_queries(path: Path) -> Iterator[Query]:
-    """Return the statements of one SQL or CSV file, with locations and weights. Raises as `read_workload`."""
+def read_queries(path: Path, *, escapes: bool = True) -> Iterator[Query]:
+    """Return the statements of one SQL or CSV file, with locations and weights. Raises as `read_workload`.
+
+    escapes: Whether a backslash in a string of SQL escapes the next character, as in Spark.
+    """
     text = read_text(path, MAX_BYTES, open_file)
-    return _rows(text, str(path)) if path.suffix.lower() == ".csv" else split(text, str(path))
+    return _rows(text, str(path)) if path.suffix.lower() == ".csv" else split(text, str(path), escapes=escapes)
 
 
 def read_text(path: Path, max_bytes: int, opened: Callable[[Path], Opened]) -> str:

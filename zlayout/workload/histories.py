@@ -22,6 +22,7 @@ from sqlglot import exp
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import conjunction
 from zlayout.predicate.parse import quote_column, to_sql
+from zlayout.predicate.sql_tree import dialect_named
 from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
 from zlayout.text import quote_path, quote_value, string_literal
 from zlayout.workload.event_log import event_logs, is_event_log, open_unpacked, read_event_log
@@ -42,14 +43,14 @@ class Executed:
 
     Attributes:
         text: The SQL text.
-        dialect: The dialect of the text, as sqlglot names it.
+        dialect: The dialect of the text.
         location: The file and the line of the record.
         count: The number of executions.
         catalog, schema: The catalog and the schema of table names without them, from the session; may be empty.
     """
 
     text: str
-    dialect: str
+    dialect: Dialect
     location: Location
     count: float = 1.0
     catalog: str = ""
@@ -64,6 +65,18 @@ class Problem:
     reason: str
 
 
+class Dialect(StrEnum):
+    """The dialects of SQL that can be read, as sqlglot names them."""
+
+    SPARK = "spark"
+    DATABRICKS = "databricks"
+    TRINO = "trino"
+    ATHENA = "athena"
+    SNOWFLAKE = "snowflake"
+    BIGQUERY = "bigquery"
+    DUCKDB = "duckdb"
+
+
 @dataclass(slots=True)
 class History:
     """The records of history files.
@@ -72,11 +85,15 @@ class History:
         executed: The statements and scans.
         problems: The records that cannot be read.
         left_out: The number of ignored records by type, such as failed queries.
+        dialect: The dialect of workload files.
+        days: The numbers of days that SQL files state; None for each source that states none.
     """
 
     executed: list[Executed] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    dialect: Dialect = Dialect.SPARK
+    days: set[float | None] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +102,7 @@ class KnownHistory:
 
     Attributes:
         title: The name of the history in messages.
-        dialect: The dialect of the texts, as sqlglot names it.
+        dialect: The dialect of the texts; None for that of workload files.
         text: The field with the SQL text.
         requires: Another field that every record has, by which histories with the same text field are distinguished.
         state: The field with the state of the query.
@@ -96,7 +113,7 @@ class KnownHistory:
     """
 
     title: str
-    dialect: str
+    dialect: Dialect | None
     text: str
     requires: str = ""
     state: str = ""
@@ -110,7 +127,7 @@ class KnownHistory:
 KNOWN_HISTORIES = (
     KnownHistory(
         "Trino event listener",
-        "trino",
+        Dialect.TRINO,
         "metadata.query",
         state="metadata.querystate",
         catalog="context.catalog",
@@ -118,7 +135,7 @@ KNOWN_HISTORIES = (
     ),
     KnownHistory(
         "Athena",
-        "athena",
+        Dialect.ATHENA,
         "query",
         requires="queryexecutionid",
         state="status.state",
@@ -128,7 +145,7 @@ KNOWN_HISTORIES = (
     ),
     KnownHistory(
         "BigQuery jobs",
-        "bigquery",
+        Dialect.BIGQUERY,
         "configuration.query.query",
         state="status.state",
         done=("done",),
@@ -138,34 +155,34 @@ KNOWN_HISTORIES = (
     ),
     KnownHistory(
         "BigQuery INFORMATION_SCHEMA.JOBS",
-        "bigquery",
+        Dialect.BIGQUERY,
         "query",
         requires="job_id",
         state="state",
         done=("done",),
         failed="error_result.reason",
     ),
-    KnownHistory("Databricks system.query.history", "databricks", "statement_text", state="execution_status"),
+    KnownHistory("Databricks system.query.history", Dialect.DATABRICKS, "statement_text", state="execution_status"),
     KnownHistory(
         "Snowflake QUERY_HISTORY",
-        "snowflake",
+        Dialect.SNOWFLAKE,
         "query_text",
         state="execution_status",
         done=("success",),
         catalog="database_name",
         schema="schema_name",
     ),
-    KnownHistory("Trino system.runtime.queries", "trino", "query", requires="query_id", state="state"),
+    KnownHistory("Trino system.runtime.queries", Dialect.TRINO, "query", requires="query_id", state="state"),
     KnownHistory(
         "Trino MySQL event listener",
-        "trino",
+        Dialect.TRINO,
         "query",
         requires="query_state",
         state="query_state",
         catalog="catalog",
         schema="schema",
     ),
-    KnownHistory("CSV with query and count", "spark", "query", requires="count", count="count"),
+    KnownHistory("CSV with query and count", None, "query", requires="count", count="count"),
 )
 
 _NOT_ENDED = ("queued", "planning", "starting", "running", "finishing", "pending", "resuming_warehouse")
@@ -205,7 +222,8 @@ def add(record: Mapping[str, object], known: KnownHistory, location: Location, h
             raise ValueError(f"expected a SQL text in {known.text} ({known.title}), found none")
         count = parse_weight(text_of(known.count) or "1", "count")
         session = text_of(known.catalog), text_of(known.schema)
-        history.executed.append(Executed(text.strip().rstrip(";"), known.dialect, location, count, *session))
+        dialect = known.dialect or history.dialect
+        history.executed.append(Executed(text.strip().rstrip(";"), dialect, location, count, *session))
 
 
 def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
@@ -342,29 +360,35 @@ _START = re.compile(r"\s*[{[]")
 _LISTS = ("QueryExecutions", "QueryExecution", "jobs", "res", "rows", "eventPayload")
 
 
-def read_history(paths: Iterable[Path]) -> History:
+def read_history(paths: Iterable[Path], dialect: Dialect = Dialect.SPARK) -> History:
     """Read the records of all files. Records that cannot be read become problems of the history.
+
+    dialect: The dialect of workload files.
 
     Raises:
         SpecError: A file cannot be read, is too large or not UTF-8, or is not a known query history.
     """
-    history = History()
+    history = History(dialect=dialect)
     for path, folder in ((one, given) for given in paths for one in event_logs(given)):
         if path != folder:
             _log_of_folder(path, history)
         elif is_event_log(path):
             _event_log(path, history)
         elif path.suffix.lower() == ".sql":
-            history.executed += [_executed(query, query.text) for query in read_queries(path)]
+            queries = list(read_queries(path, escapes="\\" in dialect_named(dialect).tokenizer_class.STRING_ESCAPES))
+            history.executed += [_executed(query, query.text, dialect) for query in queries]
+            history.days.update(query.days for query in queries)
+            continue
         else:
             text = read_text(path, MAX_UNPACKED_BYTES if path.suffix == ".gz" else MAX_BYTES, open_unpacked)
             (_json if _is_json(text) else _csv)(text, str(path), history)
+        history.days.add(None)
     return history
 
 
-def _executed(query: Query, text: str) -> Executed:
+def _executed(query: Query, text: str, dialect: Dialect = Dialect.SPARK) -> Executed:
     path, _, line = query.location.rpartition(":")
-    return Executed(text, "spark", Location(path, int(line), 1), query.weight)
+    return Executed(text, dialect, Location(path, int(line), 1), query.weight)
 
 
 def _event_log(path: Path, history: History) -> None:
@@ -453,7 +477,7 @@ def _records(value: Any, location: Location, history: History) -> None:
             if query is None:
                 history.left_out["reports of commits and other operations"] += 1
             else:
-                history.executed.append(Executed(query, "spark", location))
+                history.executed.append(Executed(query, Dialect.SPARK, location))
             return
         record = flattened(value)
         known = known_history(record)

@@ -25,17 +25,17 @@ MAX_STATEMENT = 100_000  # characters
 MAX_WEIGHT = 1e12
 MAX_DEPTH = 60  # levels of brackets and CASE, and consecutive prefix operators
 # Strings, quoted names, comments and semicolons. An unclosed one extends to the end of the text. Because of the
-# possessive quantifiers, matching takes linear time.
-_PIECE = re.compile(
-    r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL
-)
+# possessive quantifiers, matching takes linear time. In some dialects, a backslash escapes the next character.
+_OTHERS = r"`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;"
+_PIECE = re.compile(r"'[^']*+(?:'|\Z)|\"[^\"]*+(?:\"|\Z)|" + _OTHERS, re.DOTALL)
+_PIECE_WITH_ESCAPES = re.compile(r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|" + _OTHERS, re.DOTALL)
 MAX_WEIGHT_LENGTH = 200  # characters; a longer comment is not searched for a weight
 _WEIGHT = re.compile(r"(?:--|/\*)\s*(weight|days)\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
 _NESTING = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1, "CASE": 1, "END": -1}
 _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 
 
-def split(text: str, path: str) -> Iterator[Query]:
+def split(text: str, path: str, *, escapes: bool = True) -> Iterator[Query]:
     """Yield the statements between semicolons.
 
     A comment `-- weight: 20` in or before a statement sets its weight. A comment `-- days: 7` states that the
@@ -44,6 +44,7 @@ def split(text: str, path: str) -> Iterator[Query]:
     Args:
         text: The content of a SQL file.
         path: The name of the file in locations.
+        escapes: Whether a backslash in a string escapes the next character, as in Spark.
 
     Raises:
         SpecError: ZL071 for an invalid weight or number of days.
@@ -52,7 +53,7 @@ def split(text: str, path: str) -> Iterator[Query]:
     days: float | None = None
     parts: list[str] = []
     first_line = 1
-    for piece in chain(_PIECE.finditer(text), [None]):
+    for piece in chain((_PIECE_WITH_ESCAPES if escapes else _PIECE).finditer(text), [None]):
         end = piece.start() if piece else len(text)
         found = piece[0] if piece else ";"
         before, is_comment = text[begin:end], found.startswith(("--", "/*"))

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import zstandard
 import zlayout
 from zlayout.cli.main import run
 from zlayout.errors import Location, SpecError
+from zlayout.predicate.model import And, Compare
 from zlayout.workload import histories
 from zlayout.workload.files import read_workload
 from zlayout.workload.histories import (
@@ -358,3 +360,30 @@ def test_a_hundred_thousand_queries_are_parsed_once_for_each_template(monkeypatc
     assert (len(found), sum(count for _, count in found)) == (400, 100_000)
     assert len(parsed) == 40 * (1 + CHECKED)
     assert (seen[0], seen[-1], len(seen)) == ((0, 100_000), (99_000, 100_000), 100)
+
+
+TRINO_FILE = """\
+-- days: 7
+-- weight: 3
+SELECT * FROM db.t WHERE "day" >= date '2026-01-01' AND a LIKE 'x\\_%' ESCAPE '\\';
+SELECT * FROM db.t WHERE "a ""b" = 'it''s; ' AND ts < timestamp '2026-01-01 00:00:00 UTC';
+"""
+
+
+def test_workload_files_of_another_dialect_are_written_as_spark_sql(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trino.sql").write_text(TRINO_FILE)
+    Path("trino.csv").write_text('query,count\n"SELECT * FROM t WHERE ""day"" = 7",5\n')
+    command = ["workload", "import", "trino.sql", "--keep-values", "--replace", "--dialect"]
+    assert run([*command, "trino"]) == 0
+    written = Path("workloads/imported.sql")
+    assert written.read_text().startswith("-- days: 7\n-- weight: 3\n")
+    of_day, quoted = (scan.predicate for scan in read_workload([written]).scans)
+    prefix = (Compare("a", ">=", "x_"), Compare("a", "<", "x`"))
+    assert of_day == And((Compare("day", ">=", date(2026, 1, 1)), *prefix))
+    instant = Compare("ts", "<", datetime(2026, 1, 1, tzinfo=UTC))
+    assert quoted == And((Compare('a "b', "=", "it's; "), instant))
+    assert run([*command, "trino", "trino.csv"]) == 0
+    first, second, *_ = written.read_text().splitlines()
+    assert (first, second) == ("-- weight: 5", "SELECT * FROM t WHERE `day` = 7;"), "the CSV file states no days"
+    assert run([*command, "tsql"]) == 1
+    assert "expected spark or databricks or trino or" in capsys.readouterr().err
