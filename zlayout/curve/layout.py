@@ -373,30 +373,57 @@ def simulated_bounds(
     return _truncated(lower, upper, nulls, bound_length)
 
 
-# If a file had the same density of rows everywhere, one in exp(3) = 20 would have no row where this many are expected.
+# Of sets of rows with the same density everywhere, one in exp(3) = 20 has no row where this many are expected.
 MAX_MISSED = 3.0
+
+
+def reach(count: Int64, low: Int64, high: Int64, rows: Int64) -> Int64:
+    """int64[2, n]: the lowest and the highest ordinal that the rows of each of n parts of a table can have.
+
+    The axis is all sampled rows in the order of the column. The sampled rows of a part are a share of those in its
+    range, and its other rows are assumed to have the same share beyond the range: up to the distance in which one more
+    sampled row is expected, or up to the end of the axis if at most MAX_MISSED are expected there.
+
+    Args:
+        count: int64[distinct], the number of sampled rows of each ordinal.
+        low, high: int64[n], the range of the sampled rows of each part.
+        rows: int64[n], their number, at least 1.
+    """
+    ends, last = np.cumsum(count), len(count) - 1
+    distance = (ends[high] - ends[low] + count[low]) / rows
+
+    def highest(high: Int64, ends: Int64) -> Int64:
+        farthest = _farthest(ends, high, np.full_like(high, last), distance)
+        found: Int64 = np.maximum(np.searchsorted(ends, farthest, side="right") - 1, high)
+        return found
+
+    return np.stack((last - highest(last - low, np.cumsum(count[::-1])), highest(high, ends)))
+
+
+def _farthest(ends: Int64, high: Int64, limit: Int64, distance: Float64) -> Float64:
+    """The place on the axis up to which rows are assumed. ends: the place of the last sampled row of each ordinal."""
+    rest = ends[limit] - ends[high]
+    found: Float64 = np.where(rest <= MAX_MISSED * distance, ends[limit], ends[high] + distance)
+    return found
 
 
 def _extended(ranked: Ranked, low: Int64, high: Int64, rows: Int64, unseen: Unseen) -> tuple[Int64, Int64]:
     """Extend the range of each file to the extreme values of its rows that are not sampled.
 
-    The axis is all sampled rows in the order of the column. The `rows` sampled rows of a file are a share of those in
-    its range. Its other rows are assumed to have the same share beyond the range: up to the distance in which one more
-    sampled row is expected, or up to the limit if fewer than MAX_MISSED are expected there. The distance from this
-    point to the extreme one of the other rows is exponentially distributed. A value with more rows than MAX_MISSED
-    times the distance is excluded: if the file had its share of them, it would have sampled ones.
+    They are assumed to be as far beyond the range as in `reach`, within the limits. The distance of the extreme one
+    from the farthest place is exponentially distributed. A value of which more than MAX_MISSED sampled rows are
+    expected in the file is not its extreme value, because the file has none of them.
     """
     count, last, filled = np.bincount(ranked.ordinals[ranked.ordinals >= 0]), len(ranked.distinct) - 1, rows > 0
     low, high = np.where(filled, low, 0), np.where(filled, high, last)
-    ends = np.cumsum(count)
-    distance = (ends[high] - ends[low] + count[low]) / np.maximum(rows, 1)  # from one sampled row to the next
+    places = np.cumsum(count)
+    distance = (places[high] - places[low] + count[low]) / np.maximum(rows, 1)  # from one sampled row to the next
     spread = distance / np.maximum(unseen.rows, 1e-9)  # from one other row to the next
 
     def highest(high: Int64, limit: Int64, count: Int64, random: Float64) -> Int64:
         ends = np.cumsum(count)
-        rest = ends[limit] - ends[high]
-        farthest = ends[high] + np.where(rest <= MAX_MISSED * distance, rest, distance)
-        found = np.minimum(np.searchsorted(ends, farthest + np.log(random) * spread), last)
+        found = np.searchsorted(ends, _farthest(ends, high, limit, distance) + np.log(random) * spread)
+        found = np.minimum(found, last)
         extended: Int64 = np.maximum(found - (count[found] > MAX_MISSED * distance), high)
         return extended
 

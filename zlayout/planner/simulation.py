@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.layout import FileMap, Unseen, build_map, file_limits, simulated_bounds
-from zlayout.curve.tree import Ranked, rank
+from zlayout.curve.layout import FileMap, Unseen, build_map, file_limits, reach, simulated_bounds
+from zlayout.curve.tree import NULL, Ranked, rank
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.spec.model import Layout
 from zlayout.table.metrics import floor_of_shares, layout_metrics
@@ -245,7 +245,7 @@ class Drawn:
         live: float64[K], the estimated number of live rows.
         size: float64[K], the estimated size of these rows in bytes.
         whole: bool[K], whether the drawn rows are nearly all rows, so that their minima and maxima are those of the
-            files. If not, the intervals are extended, see `simulated_bounds`.
+            files. If not, rows that are not drawn extend the bounds, see `Unseen`.
         unknown: int64, the groups without drawn rows, also those after the limit on parts.
         has_every_row: Whether the drawn rows are all rows of the sample with a weight.
         of_sample: int64, the partition of each row of the sample after the rewrite; -1 for rows that stay.
@@ -256,6 +256,7 @@ class Drawn:
         ranked: Each column as ordinals.
         in_parts: By column, the ordinals of the distinct values of each part, ascending in each part, and int64[K + 1],
             the first one of each part.
+        reach: By column, int64[2, K], the lowest and the highest ordinal that a row of each part can have.
         ends: By column, the lowest and the highest value of each part by the bounds of its present files, K each; null
             where these do not show it.
     """
@@ -276,6 +277,7 @@ class Drawn:
     keys: Mapping[str, pa.Array]
     ranked: Mapping[str, Ranked]
     in_parts: Mapping[str, tuple[Index, Index]]
+    reach: Mapping[str, Index]
     ends: Mapping[str, tuple[pa.Array, pa.Array]]
 
     def __len__(self) -> int:
@@ -361,6 +363,9 @@ def draw(
     part = np.repeat(np.arange(len(lengths)), lengths)
     keys = {name: sample.keys[name].take(pa.array(chosen)) for name in rewrite.names}
     ranked = {name: rank(values) for name, values in keys.items()}
+    in_parts = {name: _in_parts(found, part, len(lengths)) for name, found in ranked.items()}
+    ends = _present_ends(rewrite, np.array([*groups, *unknown], np.int64), ranked)
+    sources = source_columns(rewrite.fields)
     moved = (of_sample >= 0) & (of_sample != rewrite.files.partition[sample.file])
     return Drawn(
         rewrite=rewrite,
@@ -378,8 +383,11 @@ def draw(
         new_partitions=outputs.new,
         keys=keys,
         ranked=ranked,
-        in_parts={name: _in_parts(found, part, len(lengths)) for name, found in ranked.items()},
-        ends={name: _present_ends(rewrite, name, np.array([*groups, *unknown], np.int64)) for name in rewrite.names},
+        in_parts=in_parts,
+        reach={
+            name: _reach(found, part, in_parts[name], ends[name], name in sources) for name, found in ranked.items()
+        },
+        ends=ends,
     )
 
 
@@ -394,28 +402,82 @@ def draws_of(rewrite: Rewrite, max_parts: int | None = None) -> tuple[Drawn, ...
 def _in_parts(ranked: Ranked, part: Index, parts: int) -> tuple[Index, Index]:
     """Return `Drawn.in_parts` of one column. part: int64[n], the part of each row."""
     count, valid = max(len(ranked.distinct), 1), ranked.ordinals >= 0
-    found = np.unique(part[valid] * count + ranked.ordinals[valid])
+    found = np.sort(part[valid] * count + ranked.ordinals[valid])
+    found = found[np.diff(found, prepend=-1) > 0]
     return found % count, np.searchsorted(found, np.arange(parts + 1) * count)
 
 
-def _present_ends(rewrite: Rewrite, name: str, groups: Index) -> tuple[pa.Array, pa.Array]:
-    """Return `Drawn.ends` of one column. groups: int64[K], the group of each part."""
-    if name not in rewrite.files.bounds:
-        nothing = pa.nulls(len(groups), rewrite.sample.keys[name].type)
-        return nothing, nothing
+def _reach(
+    ranked: Ranked, part: Index, own: tuple[Index, Index], ends: tuple[pa.Array, pa.Array], is_source: bool
+) -> Index:
+    """Return `Drawn.reach` of one column.
+
+    Args:
+        ranked: The column of the n drawn rows.
+        part: int64[n], the part of each row.
+        own: `Drawn.in_parts` of the column.
+        ends: `Drawn.ends` of the column.
+        is_source: Whether the table is partitioned by the column. Rows of a part are then not beyond the sampled ones,
+            where the values of other partitions are.
+    """
+    ordinals, starts = own
+    valid, filled = ranked.ordinals >= 0, np.diff(starts) > 0
+    found = np.repeat([[0], [len(ranked.distinct) - 1]], len(filled), axis=1)
+    if not filled.any():
+        return found
+    low, high = ordinals[starts[:-1][filled]], ordinals[starts[1:][filled] - 1]
+    if is_source:
+        found[:, filled] = low, high
+        return found
+    rows = np.bincount(part[valid], minlength=len(filled))[filled]
+    lower, upper = reach(np.bincount(ranked.ordinals[valid]), low, high, rows)
+    least, most = (end.filter(pa.array(filled)) for end in ends)
+    found[0, filled] = np.maximum(lower, np.minimum(_places(ranked.distinct, least, lower, low, "left"), low))
+    found[1, filled] = np.minimum(upper, np.maximum(_places(ranked.distinct, most, high, upper, "right") - 1, high))
+    return found
+
+
+def _places(distinct: pa.Array, values: pa.Array, low: Index, high: Index, side: Literal["left", "right"]) -> Index:
+    """Return the place of each value among the ordinals from low to high, as `np.searchsorted` does."""
+    # Without a value, the place is the end of the range. The ranges overlap and have few ordinals, so that ranking them
+    # takes much less time than ranking all.
+    starts = np.bincount(low, minlength=len(distinct)) - np.bincount(high + 1, minlength=len(distinct) + 1)[:-1]
+    ordinals = np.flatnonzero(np.cumsum(starts) > 0)
+    ranks = rank(pa.concat_arrays([distinct.take(pa.array(ordinals)), values])).ordinals
+    known, own = ranks[: len(ordinals)], ranks[len(ordinals) :]
+    place = np.append(ordinals, len(distinct))[np.searchsorted(known, own, side=side)]
+    return np.where(own == NULL, low if side == "left" else high + 1, place)
+
+
+def _present_ends(
+    rewrite: Rewrite, groups: Index, ranked: Mapping[str, Ranked]
+) -> Mapping[str, tuple[pa.Array, pa.Array]]:
+    """Return `Drawn.ends`. groups: int64[K], the group of each part."""
     inside = np.flatnonzero(rewrite.group >= 0)
     files, group = rewrite.files.take(inside), rewrite.group[inside]
-    bounds = files.bounds[name]
-    moves = np.array([p.fields != rewrite.fields for p in files.partitions], bool)[files.partition]
-    unbounded = bounds.lower.is_null().to_numpy(zero_copy_only=False) & (bounds.null_count != files.rows)
-    table = pa.table({"group": group, "lower": bounds.lower, "upper": bounds.upper})
-    found = table.group_by("group").aggregate([("lower", "min"), ("upper", "max")]).combine_chunks()
-    at = np.full(len(rewrite.targets), -1, np.int64)
-    at[found["group"].to_numpy()] = np.arange(len(found))
-    at[group[moves | unbounded]] = -1
-    index = pa.array(at[groups], mask=at[groups] < 0)
-    lower, upper = (found[name].combine_chunks().take(index) for name in ("lower_min", "upper_max"))
-    return lower, upper
+    # Rows that move are elsewhere in new files, and those of several partitions in several parts.
+    leaves = np.array([p.fields != rewrite.fields for p in files.partitions], bool)[files.partition]
+    first = np.zeros(len(rewrite.targets), np.int64)
+    first[group] = files.partition
+    leaves |= files.partition != first[group]
+
+    def ends(name: str) -> tuple[pa.Array, pa.Array]:
+        type_ = ranked[name].distinct.type
+        if name not in files.bounds:
+            nothing = pa.nulls(len(groups), type_)
+            return nothing, nothing
+        bounds = files.bounds[name]
+        unbounded = bounds.lower.is_null().to_numpy(zero_copy_only=False) & (bounds.null_count != files.rows)
+        table = pa.table({"group": group, "lower": bounds.lower, "upper": bounds.upper})
+        found = table.group_by("group").aggregate([("lower", "min"), ("upper", "max")]).combine_chunks()
+        at = np.full(len(rewrite.targets), -1, np.int64)
+        at[found["group"].to_numpy()] = np.arange(len(found))
+        at[group[leaves | unbounded]] = -1
+        index = pa.array(at[groups], mask=at[groups] < 0)
+        lower, upper = (found[end].combine_chunks().take(index).cast(type_) for end in ("lower_min", "upper_max"))
+        return lower, upper
+
+    return {name: ends(name) for name in rewrite.names}
 
 
 def resample(weights: Floats, limit: int, offset: float) -> Index:
@@ -434,7 +496,9 @@ def resample(weights: Floats, limit: int, offset: float) -> Index:
     if not len(weights) or weights.sum() <= 0:
         return np.zeros(0, np.int64)
     total = float(weights.sum())
-    number = int(np.clip(total / max(float(np.quantile(weights, 0.9)), 1e-9), 1, min(limit, len(weights))))
+    # Rounded, because the weights of equally many rows differ by rounding errors.
+    wanted = np.floor(total / max(float(np.quantile(weights, 0.9)), 1e-9) + 1e-6)
+    number = int(np.clip(wanted, 1, min(limit, len(weights))))
     at = (np.arange(number) + offset) * total / number
     return np.minimum(np.searchsorted(np.cumsum(weights), at, side="right"), len(weights) - 1).astype(np.int64)
 
@@ -499,20 +563,17 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
 def _limits(drawn: Drawn, built: FileMap | None, part: int, files: int) -> Mapping[str, Index]:
     """Return int64[2, files] by column: the lowest and the highest ordinal that a row of each file can have."""
     # See `file_limits`. The file map has only some of the columns.
-    own = {name: found[slice(*of_part[part : part + 2])] for name, (found, of_part) in drawn.in_parts.items()}
-    outer = {name: np.array([0, len(ranked.distinct) - 1]) for name, ranked in drawn.ranked.items()}
-    # Values of other partitions may be between those of a column by which the table is partitioned, but not beyond.
-    outer |= {name: own[name][[0, -1]] for name in source_columns(drawn.rewrite.fields) if len(own.get(name, ()))}
+    outer = {name: found[:, part] for name, found in drawn.reach.items()}
     limits = {name: np.repeat(ends[:, None], files, axis=1) for name, ends in outer.items()}
     if built is None:
         return limits
+    own = {name: found[slice(*of_part[part : part + 2])] for name, (found, of_part) in drawn.in_parts.items()}
     inner = file_limits(built, [drawn.ranked[name].distinct.take(pa.array(own[name])) for name in built.columns])
     for name, (lowest, highest) in zip(built.columns, inner, strict=True):
-        ordinals, ends = own[name], outer[name]
-        # A file has the values from its lowest one up to the next file's; those at the ends have all others too.
-        above = np.append(ordinals[1:] - 1, ends[1])
-        below = np.concatenate((ends[:1], ordinals[1:]))
-        limits[name] = np.stack((below[np.minimum(lowest, len(below) - 1)], above[highest]))
+        # Files at an end of the part reach as far as the part. The others end at one of its values.
+        lower, upper = (np.append(own[name], end) for end in outer[name])
+        lower[0], upper[len(own[name]) - 1] = outer[name]
+        limits[name] = np.stack((lower[lowest], upper[highest]))
     return limits
 
 

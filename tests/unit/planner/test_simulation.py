@@ -9,7 +9,7 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_layout
 from unit.planner.plans import KIND
 
-from zlayout.planner.simulation import Rewrite, errors_of, simulate
+from zlayout.planner.simulation import Rewrite, errors_of, resample, simulate
 from zlayout.table.samples import KeySample, RowGroups
 from zlayout.table.state import Column, Partition, PartitionField
 
@@ -61,7 +61,7 @@ def rewrite_of(targets: Sequence[int], row_groups: Sequence[int], kept: int = 0)
 
 def test_errors_are_those_of_the_jackknife() -> None:
     """Each simulation leaves out one of three row groups, which have very different values."""
-    rewrite = rewrite_of([8], [0, 0, 0])
+    rewrite = rewrite_of([16], [0, 0, 0])
     weights = rewrite.weights
     found = [simulate(rewrite, np.where(rewrite.sample.row_group == n, 0.0, weights)) for n in range(3)]
     for error, name in zip(errors_of(rewrite, weights), ("touched", "bytes_read"), strict=True):
@@ -105,3 +105,8 @@ def test_without_any_sampled_row_touched_is_unknown() -> None:
     found = simulate(rewrite, rewrite.weights)
     assert np.isnan(found.touched).all()
     assert found.files == 9
+
+
+def test_all_rows_are_drawn_if_their_weights_differ_by_rounding_errors() -> None:
+    weights = np.where(np.arange(2_000) % 3, 1.0, np.nextafter(1, 2))
+    assert resample(weights, 10_000, 0.5).tolist() == list(range(2_000))
