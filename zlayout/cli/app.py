@@ -25,6 +25,7 @@ from zlayout.report.words import number, printable, without_commands
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.session.project import MAX_NEW_FILES
 from zlayout.text import plural
+from zlayout.workload.model import Dialect
 
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study
@@ -409,12 +410,7 @@ def import_queries(
             "--days", metavar="DAYS", min=0.001, help="The number of days that the histories cover, for the pay-back."
         ),
     ] = None,
-    dialect: Annotated[
-        str,
-        typer.Option(
-            "--dialect", metavar="NAME", help="The SQL dialect of workload files: trino, snowflake, duckdb, ..."
-        ),
-    ] = "spark",
+    dialect: Annotated[Dialect, typer.Option("--dialect", help="The SQL dialect of workload files.")] = Dialect.SPARK,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
     project: Project = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,

@@ -48,7 +48,8 @@ from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.text import column_name, describe_value, quote_identifier, quote_value
-from zlayout.workload.histories import BINS, Dialect, Problem, Values, merge, read_history, to_file
+from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
+from zlayout.workload.model import Dialect
 from zlayout.workload.statements import MAX_WEIGHT
 
 # The columns that an option names, and whether they can be z-order columns of a table.

@@ -56,7 +56,7 @@ def require_count(name: str, value: object, most: int | None = None) -> None:
 
 def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is one of the given strings."""
-    if value not in (known := tuple(choices)):
+    if value not in (known := tuple(map(str, choices))):
         raise _invalid(name, value, " or ".join(known), known[0])
 
 

@@ -27,7 +27,7 @@ from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
 from zlayout.text import quote_path, quote_value, string_literal
 from zlayout.workload.event_log import event_logs, is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
-from zlayout.workload.model import Query, UnreadableError
+from zlayout.workload.model import Dialect, Query, UnreadableError
 from zlayout.workload.statements import MAX_STATEMENT, parse, parse_weight, parsing
 
 # The query histories of engines: the fields of a record in which they store text, state and session of a query.
@@ -63,18 +63,6 @@ class Problem:
 
     location: Location
     reason: str
-
-
-class Dialect(StrEnum):
-    """The dialects of SQL that can be read, as sqlglot names them."""
-
-    SPARK = "spark"
-    DATABRICKS = "databricks"
-    TRINO = "trino"
-    ATHENA = "athena"
-    SNOWFLAKE = "snowflake"
-    BIGQUERY = "bigquery"
-    DUCKDB = "duckdb"
 
 
 @dataclass(slots=True)

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from zlayout.predicate.model import Predicate
 
 MAX_TEXT = 200  # characters of an unused condition
+
+
+class Dialect(StrEnum):
+    """The dialects of SQL that can be read, as sqlglot names them."""
+
+    SPARK = "spark"
+    DATABRICKS = "databricks"
+    TRINO = "trino"
+    ATHENA = "athena"
+    SNOWFLAKE = "snowflake"
+    BIGQUERY = "bigquery"
+    DUCKDB = "duckdb"
 
 
 class UnreadableError(Exception):

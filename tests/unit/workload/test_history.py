@@ -385,5 +385,7 @@ def test_workload_files_of_another_dialect_are_written_as_spark_sql(capsys: pyte
     assert run([*command, "trino", "trino.csv"]) == 0
     first, second, *_ = written.read_text().splitlines()
     assert (first, second) == ("-- weight: 5", "SELECT * FROM t WHERE `day` = 7;"), "the CSV file states no days"
-    assert run([*command, "tsql"]) == 1
-    assert "expected spark or databricks or trino or" in capsys.readouterr().err
+    assert run([*command, "tsql"]) == 64
+    assert "'tsql' is not one of" in capsys.readouterr().err
+    with pytest.raises(SpecError, match=r"ZL084 .* found 'tsql' \(use for example dialect='spark'\)"):
+        zlayout.import_workload(zlayout.load_project(), ["trino.sql"], dialect="tsql")
