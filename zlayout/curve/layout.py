@@ -389,15 +389,20 @@ def reach(count: Int64, low: Int64, high: Int64, rows: Int64) -> Int64:
         low, high: int64[n], the range of the sampled rows of each part.
         rows: int64[n], their number, at least 1.
     """
-    ends, last = np.cumsum(count), len(count) - 1
-    distance = (ends[high] - ends[low] + count[low]) / rows
+    last, distance = len(count) - 1, _distance(count, low, high, rows)
 
     def highest(high: Int64, ends: Int64) -> Int64:
         farthest = _farthest(ends, high, np.full_like(high, last), distance)
         found: Int64 = np.maximum(np.searchsorted(ends, farthest, side="right") - 1, high)
         return found
 
-    return np.stack((last - highest(last - low, np.cumsum(count[::-1])), highest(high, ends)))
+    return np.stack((last - highest(last - low, np.cumsum(count[::-1])), highest(high, np.cumsum(count))))
+
+
+def _distance(count: Int64, low: Int64, high: Int64, rows: Int64) -> Float64:
+    """The distance from one of the `rows` sampled rows with a range to the next one, in rows of the axis."""
+    ends = np.cumsum(count)
+    return (ends[high] - ends[low] + count[low]) / rows
 
 
 def _farthest(ends: Int64, high: Int64, limit: Int64, distance: Float64) -> Float64:
@@ -416,8 +421,7 @@ def _extended(ranked: Ranked, low: Int64, high: Int64, rows: Int64, unseen: Unse
     """
     count, last, filled = np.bincount(ranked.ordinals[ranked.ordinals >= 0]), len(ranked.distinct) - 1, rows > 0
     low, high = np.where(filled, low, 0), np.where(filled, high, last)
-    places = np.cumsum(count)
-    distance = (places[high] - places[low] + count[low]) / np.maximum(rows, 1)  # from one sampled row to the next
+    distance = _distance(count, low, high, np.maximum(rows, 1))
     spread = distance / np.maximum(unseen.rows, 1e-9)  # from one other row to the next
 
     def highest(high: Int64, limit: Int64, count: Int64, random: Float64) -> Int64:

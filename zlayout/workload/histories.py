@@ -358,6 +358,7 @@ def read_history(paths: Iterable[Path], dialect: Dialect = Dialect.SPARK) -> His
     """
     history = History(dialect=dialect)
     for path, folder in ((one, given) for given in paths for one in event_logs(given)):
+        days: set[float | None] = {None}
         if path != folder:
             _log_of_folder(path, history)
         elif is_event_log(path):
@@ -365,12 +366,11 @@ def read_history(paths: Iterable[Path], dialect: Dialect = Dialect.SPARK) -> His
         elif path.suffix.lower() == ".sql":
             queries = list(read_queries(path, escapes="\\" in dialect_named(dialect).tokenizer_class.STRING_ESCAPES))
             history.executed += [_executed(query, query.text, dialect) for query in queries]
-            history.days.update(query.days for query in queries)
-            continue
+            days = {query.days for query in queries}
         else:
             text = read_text(path, MAX_UNPACKED_BYTES if path.suffix == ".gz" else MAX_BYTES, open_unpacked)
             (_json if _is_json(text) else _csv)(text, str(path), history)
-        history.days.add(None)
+        history.days |= days
     return history
 
 
